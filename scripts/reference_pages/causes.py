@@ -24,7 +24,10 @@ function of `foreachBatch` in a script. The exit record stores the code of that 
 If the cause is not known and the stream runs on a standalone cluster or on Kubernetes, the driver also probes the
 master or the API server, and names it if it does not answer. A standalone master that was restarted without recovery
 (`spark.deploy.recoveryMode`) no longer knows the application: the driver notices that it has no executor left and that
-the master does not know it, and ends, so that the next driver registers with the new master.
+the master does not know it, and ends, so that the next driver registers with the new master. Something other than the
+job may stop the SparkContext: the cluster, if somebody kills the application or too many of its executors fail; on any
+master Spark itself, when its scheduler fails. The driver notices it within about ten seconds and ends, whether or not a
+batch runs.
 
 """
 

@@ -42,7 +42,9 @@ _TAIL: Final = """
 - **Paths**: `job`, `spark.keytab`, `spark.py_files`, `spark.archives` and the files that `spark.conf` ships
   (`spark.jars`, `spark.files`, …) are relative to the project folder, all others to the data folder. The data folder is
   also the working directory of a driver, so relative paths in a job mean the same places. Absolute paths and URLs stay
-  as they are; `~` is not expanded.
+  as they are; `~` is not expanded. A path without a scheme, and `file:`, is on the host's disk, also where Hadoop's
+  default file system is HDFS: Spark, and a job in its `spec`, gets every folder as a URI (`file:/…`, `hdfs://…`,
+  `s3a://…`). See [what a path means](../how-to/hdfs.md#what-a-path-means).
 
 ## Scripts with several queries
 
@@ -92,6 +94,7 @@ trigger is the one that the script sets, else the declared one.
 - Keys of one kind of cluster (`queue`, `image`, …) are refused on every other. Kubernetes needs an `image`, and a
   `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
 - A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.
+- `validate` refuses a folder in HDFS, or in another storage beside `s3a://`, that its host cannot read.
 - No location is in `audits`, `drivers` or `drills` of the data folder, which Streamwarden itself writes to.
 """
 

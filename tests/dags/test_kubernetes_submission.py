@@ -148,8 +148,15 @@ def test_the_pod_has_its_environment_and_the_secret_by_name_alone(submitted: Sub
 def test_the_settings_travel_to_the_pod(submitted: Submitted) -> None:
     maps = [body for _, _, body in submitted.server.sent if body.get("kind") == "ConfigMap"]
     texts = "\n".join(text for each in maps for text in each.get("data", {}).values())
-    for line in ("spark.executor.instances=2", "spark.executor.memory=1024m", "spark.ui.port=0"):
+    for line in ("spark.executor.instances=2", "spark.executor.memory=1024m", "spark.ui.enabled=true"):
         assert line in texts
+
+
+def test_the_pod_announces_ports_that_kubernetes_accepts(submitted: Submitted) -> None:
+    """A real API server refuses the port 0, which lets Spark choose a port on a host that many drivers share."""
+    ports = [port["containerPort"] for port in submitted.driver["ports"]]
+    assert ports
+    assert all(0 < port < 65536 for port in ports)
 
 
 def test_the_pod_has_the_name_by_which_the_provider_will_follow_it(submitted: Submitted) -> None:

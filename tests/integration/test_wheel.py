@@ -21,11 +21,16 @@ PROMISES = {
     "kafka": "from streamwarden.adapters.kafka.brokers import *; reader(Connection(name='b', host='b'), 'x')",
     "postgresql": "import streamwarden.adapters.postgresql.access",
     "object-stores": "import pyarrow.fs",
+    "kubernetes": "from airflow.providers.cncf.kubernetes.kube_client import get_kube_client",
+    "hdfs": "from streamwarden.adapters.storage.files import open_path; open_path('hdfs://name:8020/a')",
     "verify": "import streamwarden.services.crash_matrix.recording, great_expectations, duckdb",
     "demo": "from streamwarden.services.replay.flights import departures; assert len(departures()) == 336_776",
     "airflow,web": "from streamwarden.airflow.plugin import StreamwardenPlugin; StreamwardenPlugin().fastapi_apps",
 }
 """Extra -> Python that works with it, and without it ends with the error that names it."""
+
+OF_OTHERS = ("object-stores", "kubernetes")
+"""Extras whose packages Streamwarden does not import itself."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def base(tmp_path_factory: pytest.TempPathFactory, wheel: Path, constraints: Pat
     return fresh(tmp_path_factory.mktemp("base") / "environment", wheel, constraints)
 
 
-@pytest.mark.parametrize("extra", [extra for extra in PROMISES if extra != "object-stores"])
+@pytest.mark.parametrize("extra", [extra for extra in PROMISES if extra not in OF_OTHERS])
 def test_without_the_extra_an_error_names_it(base: Environment, extra: str) -> None:
     failed = base.python(PROMISES[extra])
     assert failed.returncode == 1

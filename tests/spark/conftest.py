@@ -42,6 +42,10 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session = builder.getOrCreate()
     yield session
     session.stop()
+    # Py4J's threads log when the JVM ends, to handlers of Airflow's that have what pytest closes next.
+    session.sparkContext._gateway.shutdown()
+    session.sparkContext._gateway.proc.stdin.close()
+    session.sparkContext._gateway.proc.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import Any
 
 import yaml
@@ -32,6 +33,16 @@ class Page:
             else:
                 lines.append(line.strip())
         return lines
+
+    def section(self, number: int) -> Page:
+        """The section `## NUMBER. …`."""
+        found = re.search(rf"^## {number}\. .*?(?=^## |\Z)", self.text, re.MULTILINE | re.DOTALL)
+        assert found is not None
+        return Page(found[0])
+
+    def blocks(self) -> list[str]:
+        """The indented blocks, each as a person copies it into a shell."""
+        return [dedent(block) for block in re.findall(r"(?:^|(?<=\n\n))((?:    .*\n)+)", self.text)]
 
     def commands(self, program: str) -> list[str]:
         """Lines that run `program`, also in a container; of several commands in a line, each."""

@@ -76,13 +76,18 @@ def is_stopped(process: ProcessIdentity) -> bool:
 
 
 def signal_group(process: ProcessIdentity, signum: int) -> bool:
-    """Send `signum` to the process group that `process` leads; False if this very process is not alive.
+    """Send `signum` to the process group of `process`; False if this very process is not alive.
 
-    A group outlives its leader, so the members that a dead leader left behind are reached with `signal_members`.
+    A driver leads its group, except in a container of YARN, where a shell does. A group outlives its leader, so the
+    members that a dead leader left behind are reached with `signal_members`.
     """
     if not is_alive(process):
         return False
-    return signal_members(process.pid, signum)
+    try:
+        group = os.getpgid(process.pid)
+    except ProcessLookupError:
+        return False
+    return signal_members(group, signum)
 
 
 def signal_members(group: int, signum: int) -> bool:

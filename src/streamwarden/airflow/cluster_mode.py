@@ -50,6 +50,11 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
     operator._hook = hook
 
 
+def manager_address(hook: SparkSubmitHook) -> str | None:
+    """Where the connection says that the manager's API is; None: it does not say."""
+    return hook._get_yarn_rm_base_url() if hook._is_yarn_cluster_mode else None
+
+
 def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path, spec: StreamSpec) -> None:
     """Make the operator submit the runner, with the settings and the argument of this driver's folder."""
     hook._properties_file = str(folder / files.PROPERTIES)

@@ -11,7 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -27,7 +29,7 @@ from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, HostUnfit, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
-from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired
@@ -43,6 +45,9 @@ from streamwarden.lifecycle.supervision.supervisor import (
     missed_stop,
     next_move,
 )
+from streamwarden.services.fleet.applications import Application, application_of
+from streamwarden.services.fleet.applications.log_copy import copy_log
+from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.services.fleet.exits.log_records import LogRecords
 from streamwarden.services.fleet.exits.log_tail import last_text
 from streamwarden.services.workspace import Workspace
@@ -87,6 +92,7 @@ class StreamOperator(SparkSubmitOperator):
         self.project = project
         self.own_connection = conn_id is None
         self._order: Submission | None = None
+        self._resources: ResourceWatch | None = None
         self._waited = False
 
     def execute(self, context: Any) -> None:
@@ -199,6 +205,8 @@ class StreamOperator(SparkSubmitOperator):
                 self._order = submission(self, spec, context)
                 cluster_mode.prepare(self, self._order)
                 self._note_a_restart(move, context)
+                if isinstance(move, Watch):
+                    self._watch_resources(move.driver_id, space, self._order)
                 failure = self._stay_with_the_application(context)
         except LeaseHeld as held:
             self.log.info("%s; trying again in %s", held, format_duration(CLAIM_UNDER_WAY))
@@ -211,6 +219,7 @@ class StreamOperator(SparkSubmitOperator):
             latest = space.store.drivers.latest(self.stream)
             if latest is not None:
                 space.fleet.conclude(latest.driver_id, failure)
+                self._keep_log(latest, self._order)
                 self._go_on(context, watched=latest.driver_id)
 
     def _stay_with_the_application(self, context: Any) -> str | None:
@@ -222,6 +231,9 @@ class StreamOperator(SparkSubmitOperator):
             if cluster_mode.is_active(self, context):
                 raise
             return str(error)
+        finally:
+            if self._resources is not None:
+                self._resources.close()
         return None
 
     def submit_job(self, context: Any) -> str | None:
@@ -237,9 +249,27 @@ class StreamOperator(SparkSubmitOperator):
         space = workspace(self.project)
         record, application = space.fleet.submit(order.spec, launched_by=_who(context), through=through, env=order.env)
         cluster_mode.forget_the_last_end(self, context)
+        self._watch_resources(record.driver_id, space, order)
         self._catch_up(record.driver_id, space)
         self.log.info("submitted driver %s as %s", record.driver_id, application)
         return application
+
+    def _watch_resources(self, driver_id: str, space: Workspace, order: Submission) -> None:
+        """Measure how long the cluster keeps the driver waiting. When it runs, it measures what it waits for itself."""
+
+        find = partial(_application, order, driver_id)
+        measure = space.store.measurements.add
+        self._resources = ResourceWatch(order.spec, find, measure=measure, say=self.log.warning, once=True)
+        self._resources.start()
+
+    def _keep_log(self, driver: DriverRecord, order: Submission) -> None:
+        """Keep the log that the cluster has of an ended driver, which nobody could read later without its tools."""
+        try:
+            application = _application(order, driver.driver_id)
+            if application is not None and not copy_log(application, Path(driver.folder)):
+                self.log.warning("the cluster has no log of driver %s yet", driver.driver_id)
+        except (ProcessError, OSError, TimeoutExpired) as error:
+            self.log.warning("the log of driver %s is not kept here: %s", driver.driver_id, error)
 
     def is_job_succeeded(self, status: str) -> bool:
         """Never: a stream that was stopped ended without an error too, and has to run again on request."""
@@ -360,6 +390,11 @@ def _connection_of(conn_id: str, master: str) -> Iterator[None]:
         yield
     finally:
         del os.environ[key]
+
+
+def _application(order: Submission, driver_id: str) -> Application | None:
+    """The application of a driver in cluster mode. Raises ProcessError if nothing says where its manager is."""
+    return application_of(order.spec, driver_id, os.environ, cluster_mode.manager_address(order.hook))
 
 
 def _who(context: Any) -> str:

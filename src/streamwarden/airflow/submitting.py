@@ -137,7 +137,7 @@ def _hook(operator: SparkSubmitOperator, *, cluster: bool) -> SparkSubmitHook:
             f"Airflow's Spark provider cannot speak to Kubernetes: {error}",
             expected="the package apache-airflow-providers-cncf-kubernetes",
             where=f"connection {operator._conn_id}",
-            next_step="install it where Airflow's workers run",
+            next_step="install it where Airflow's workers run: pip install 'streamwarden[kubernetes]'",
         ) from error
     finally:
         operator._deploy_mode = mode

@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
+from streamwarden.clusters.waiting import Waiting
 from streamwarden.problems import Problem
 from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import StopPolicy
 
 
 class Interface(Enum):
@@ -49,6 +51,9 @@ class InCluster:
             other users, so it may hold one.
         log: the command that shows the driver's log.
         image: the driver runs in a container, where the runner is a file of the image.
+        template: the setting that names a file which describes the driver's pod, and what is in that file.
+        detached: the settings with which spark-submit ends when it has submitted the driver.
+        drills: a drill runs its fork in the cluster, too; False: on its own host, in client mode.
     """
 
     tracking: str
@@ -56,6 +61,9 @@ class InCluster:
     reference: str | None = None
     log: str
     image: bool = False
+    template: tuple[str, Callable[[StopPolicy], str]] | None = None
+    detached: Mapping[str, str] = field(default_factory=dict)
+    drills: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +82,10 @@ class ClusterManager:
         count: the settings that say how many executors there are.
         in_cluster: None: it runs no Python driver; client_only: then why.
         server: None: `spark.master` does not name its address.
+        tags: the setting that lists the tags by which the manager finds an application; empty: it has none.
+        labels: the settings that give its pods the id of their driver, by which they are found.
+        waits: what an application waits for, read from the manager's own description of it; None: it runs. `None` in
+            place of the function: an application of this kind never waits, or the manager does not say so.
     """
 
     title: str
@@ -91,7 +103,15 @@ class ClusterManager:
     in_cluster: InCluster | None = None
     client_only: str = ""
     server: Server | None = None
+    tags: str = ""
+    labels: Callable[[str], Mapping[str, str]] = lambda driver_id: {}
+    waits: Callable[[Mapping[str, Any]], Waiting | None] | None = None
     interface: Interface = Interface.TOWARDS_MASTER
+
+    @property
+    def drills_in_cluster(self) -> bool:
+        """A drill runs the fork of a stream in cluster mode in the cluster, too."""
+        return self.in_cluster is not None and self.in_cluster.drills
 
 
 UNKNOWN: Final = ClusterManager(title="an unknown cluster", master=re.compile(r"(?!)"), shown="", short="")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop
 from streamwarden.lifecycle.location import URL, canonical
 from streamwarden.problems import KeyPath
+from streamwarden.sinks.base import Sink
+from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 
 GLOB: Final = re.compile(r"[*?\[\]{}]")
@@ -29,13 +33,31 @@ def resolve(text: str, root: Path) -> str:
     Symbolic links stay as they are written: Spark records the paths that it was given. `lifecycle.location.canonical`
     tells whether two of them are the same place.
     """
-    if text.lower().startswith("file:/"):
-        text = "/" + text[len("file:") :].lstrip("/")
+    text = of_hadoop(text)
     if URL.match(text):
         scheme, _, rest = text.partition(":")
         host = rest.startswith("//") and not rest.startswith("///")  # hdfs:///x, as hdfs:/x, names no host
         return f"{scheme.lower()}:{'//' if host else '///'}{re.sub('/+', '/', rest.lstrip('/')).rstrip('/')}"
     return os.path.normpath(root / text)
+
+
+def located(spec: StreamSpec, locate: Callable[[str], str]) -> StreamSpec:
+    """The stream with `locate` of every folder in place of it."""
+    source, sink, saved = spec.source, spec.sink, spec.savepoints.folder
+    return replace(
+        spec,
+        checkpoint=locate(spec.checkpoint),
+        queries={name: locate(path) if path else path for name, path in spec.queries.items()},
+        source=source.located(locate) if isinstance(source, Source) else source,
+        sink=sink.located(locate) if isinstance(sink, Sink) else sink,
+        quarantine=locate(spec.quarantine) if spec.quarantine else spec.quarantine,
+        savepoints=replace(spec.savepoints, folder=locate(saved) if saved else saved),
+    )
+
+
+def for_spark(spec: StreamSpec) -> StreamSpec:
+    """The stream with every folder as Spark has to be told it, for a job and for the start of its query."""
+    return located(spec, to_hadoop)
 
 
 def locations(spec: StreamSpec) -> dict[KeyPath, str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
-from streamwarden.config.places import GLOB, Place, is_file, locations, resolve
+from streamwarden.config.places import GLOB, Place, is_file, located, locations, resolve
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.lifecycle.location import URL
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
@@ -32,17 +32,9 @@ RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints", "upgrade
 
 def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
     """The stream with every path absolute: `job` below the project, all others below the data folder."""
-    source, sink, saved = spec.source, spec.sink, spec.savepoints.folder
-    locate = partial(resolve, root=data)
     return replace(
-        spec,
+        located(spec, partial(resolve, root=data)),
         job=resolve(spec.job, project),
-        checkpoint=resolve(spec.checkpoint, data),
-        queries={name: resolve(path, data) if path else path for name, path in spec.queries.items()},
-        source=source.located(locate) if isinstance(source, Source) else source,
-        sink=sink.located(locate) if isinstance(sink, Sink) else sink,
-        quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
-        savepoints=replace(spec.savepoints, folder=resolve(saved, data) if saved else saved),
         spark=shipped(spec.spark, project),
         project=str(project),
         data=str(data),

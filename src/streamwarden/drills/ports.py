@@ -3,7 +3,7 @@
 A fault that needs more declares it in its module: the Protocol, and a `Port` that names it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -178,7 +178,8 @@ class HeldTable(Protocol):
 
 
 class Health(Protocol):
-    def evaluate(self, fork: ForkView) -> Sequence[Verdict]: ...
+    def evaluate(self, fork: ForkView, checks: Collection[str]) -> Sequence[Verdict]:
+        """The verdicts of these checks now. Raises StoreError."""
 
 
 class Verifier(Protocol):

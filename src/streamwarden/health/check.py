@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from streamwarden.health.verdict import ALARMS, Status, Verdict
-from streamwarden.health.window import Reading, Window
+from streamwarden.health.window import Probed, Reading, Window
 from streamwarden.lifecycle.queries import Part
 from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
 
@@ -128,6 +128,7 @@ class Check:
         thresholds: those named `warning` and `critical` are the two limits; others are the check's settings.
         judges: the parts of a stream that it judges: for a stream with several queries, each query or the driver.
         readings: what it alone reads of the checkpoint: `window[READING]` is what was found.
+        probes: the fields of the window that it reads and that are read outside the store.
         more_is_worse: False if small values alarm (time left); the limits are then mirrored.
         reads: which fields of the progress report, logs or measurements, and how sums over tasks became wall time.
         unknown: when the verdict is UNKNOWN.
@@ -152,6 +153,7 @@ class Check:
     advice: str
     source: str
     readings: tuple[Reading[Any], ...] = ()
+    probes: frozenset[Probed] = frozenset()
     more_is_worse: bool = True
     judges: frozenset[Part] = QUERIES
     consequence_of: tuple[str, ...] = ()

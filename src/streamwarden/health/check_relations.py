@@ -45,7 +45,9 @@ FAILING: Final = ("input_lost", *SERVICES)
 NOT_RUNNING: Final = (*FAILING, SUPERVISION, DRIVER_DOWN)
 """Why no driver runs, the deepest cause first. `AIRFLOW` is reached through `DRIVER_DOWN`."""
 
-STANDING_STILL: Final = (*NOT_RUNNING, "query_ended", RESTART_LOOP)
+RESOURCES_PENDING: Final = "resources_pending"
+
+STANDING_STILL: Final = (*NOT_RUNNING, RESOURCES_PENDING, "query_ended", RESTART_LOOP)
 """Why nothing is committed."""
 
 

@@ -1,6 +1,6 @@
 """All checks on one stream's window."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from streamwarden.health.check import Check, Thresholds
@@ -26,6 +26,12 @@ def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = C
         verdict.check == PROGRESS_STALLED and verdict.status in ALARMS for _, verdict in verdicts
     )
     return tuple(_confirmed(check, verdict) if stalled else verdict for check, verdict in verdicts)
+
+
+def named_checks(names: Collection[str]) -> tuple[Check, ...]:
+    """The checks with these names, and the one whose verdict decides about theirs (`_confirmed`)."""
+    deciding = {PROGRESS_STALLED} if {*SERVICES} & {*names} else set()
+    return tuple(check for check in CHECKS if check.name in deciding or check.name in names)
 
 
 def _confirmed(check: Check, verdict: Verdict) -> Verdict:

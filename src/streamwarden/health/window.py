@@ -215,6 +215,17 @@ class Reading(Generic[T]):
     read: Callable[[Location, DeclaredInput], T]
 
 
+class Probed(StrEnum):
+    """A field of a window that is read outside the store for the checks that name it in their `probes`: the storage, a
+    broker or a database may be slow."""
+
+    STATE = "state"
+    WAITING = "waiting"
+    SKIPPED = "skipped"
+    LOGS = "logs"
+    QUARANTINED = "quarantined"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Input of every check. Sequences are oldest first.

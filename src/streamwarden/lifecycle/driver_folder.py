@@ -4,6 +4,7 @@
     secrets.json       the same spec with its secrets, if it has any; removed after the end
     code.json          digests of the job's files, and the versions of the packages
     spark.properties   Spark's settings (a file, so that no setting shows in a process list); redacted after the end
+    pod.json           on Kubernetes in cluster mode: what Spark makes the driver's pod of
     jvm.options        the JVM's options, if one of them holds a secret; removed after the end
     driver.log         stdout and stderr of spark-submit
     keeper.json        identity of the supervisor process
@@ -43,6 +44,7 @@ SPEC: Final = "spec.json"
 SECRETS: Final = "secrets.json"
 CODE: Final = "code.json"
 PROPERTIES: Final = "spark.properties"
+POD: Final = "pod.json"
 OPTIONS: Final = "jvm.options"
 LOG: Final = "driver.log"
 SUPERVISOR: Final = "keeper.json"

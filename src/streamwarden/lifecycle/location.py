@@ -9,6 +9,8 @@ from pathlib import PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from streamwarden.checkpoint.formats.uris import of_hadoop
+
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """What a location that is not a local path begins with."""
 
@@ -23,8 +25,7 @@ def canonical(location: str) -> str:
     and host are lower-case, schemes of the same storage are one, and the path has no `.`, `..`, empty part or slash at
     its end. A path that does not exist on this host keeps the parts that do not exist.
     """
-    if location.lower().startswith("file:/"):
-        location = "/" + location[len("file:") :].lstrip("/")
+    location = of_hadoop(location)
     if not URL.match(location):
         return os.path.realpath(location)
     scheme, _, rest = location.partition(":")
@@ -42,7 +43,8 @@ def _split(rest: str) -> tuple[str, str]:
 
 
 def plain_path(location: str) -> str:
-    """`file:///a/b`, `file:/a/b/` and `/a/b` -> `/a/b`; other URLs stay, without a trailing slash."""
+    """`file:///a%20b`, `file:/a%20b/` and `/a b` -> `/a b`: a `file:` URI is decoded, as Spark's logs encode it. Other
+    URLs stay, without a trailing slash."""
     scheme, _, rest = location.partition(":")
     if scheme.lower() == "file":
         _, _, below_host = rest.removeprefix("//").partition("/")

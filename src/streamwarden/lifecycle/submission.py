@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.location import below
+from streamwarden.lifecycle.location import URL, below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
     DELTAS,
@@ -55,10 +56,13 @@ _REDACTED: Final = f"(?i:{NAMES}|appMasterEnv|driverEnv)"
 _EXECUTORS_ARE_SEEN: Final = {
     # Spark's REST API is a part of its web UI. It costs a second at the start, which a local driver is spared.
     "spark.ui.enabled": "true",
-    "spark.ui.port": "0",  # any free one: many drivers share a host, and 4040 would run out after sixteen of them
     "spark.ui.killEnabled": "false",  # the UI has no login: it shows the query, but must not end it
     "spark.executor.processTreeMetrics.enabled": "true",  # resident memory, with Python and RocksDB; not the heap alone
 }
+
+_UI_PORT: Final = {"spark.ui.port": "0"}
+"""Any free one: many drivers share a host, and 4040 would run out after sixteen of them. A pod has its own network, and
+Kubernetes refuses one that announces the port 0."""
 
 
 def spark_conf(spec: StreamSpec) -> dict[str, str]:
@@ -97,8 +101,14 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
     manager = manager_of(spec.spark.master)
     conf |= manager.conf
     if manager.has_executors:
-        conf |= _EXECUTORS_ARE_SEEN
+        conf |= _EXECUTORS_ARE_SEEN if _in_image(spec.spark) else _EXECUTORS_ARE_SEEN | _UI_PORT
     return conf | cluster_conf(spec.spark) | _shipped(spec.spark.conf, spec.project)
+
+
+def _in_image(spark: SparkSpec) -> bool:
+    """Whether the driver runs in a container of its own."""
+    given = manager_of(spark.master).in_cluster
+    return spark.deploy_mode is DeployMode.CLUSTER and given is not None and given.image
 
 
 def _shipped(conf: Mapping[str, str], project: str) -> dict[str, str]:
@@ -160,7 +170,7 @@ def cluster_environment(
 
 
 def _is_local(path: str) -> bool:
-    return "://" not in path or path.startswith("file://")
+    return not URL.match(of_hadoop(path))
 
 
 def _mebibytes(size: int | None) -> str | None:
@@ -187,6 +197,9 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
     manager = manager_of(spec.spark.master)
     if manager.has_executors:
         _prepend(conf, "spark.executor.extraJavaOptions", [executor_tag(folder.name), *manager.executor_options])
+    conf = {**manager.labels(folder.name), **conf}
+    if manager.tags:
+        conf[manager.tags] = ",".join(filter(None, [folder.name, conf.get(manager.tags)]))
     conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, DRIVER_OPTIONS, flags)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.errors import ConfigError, StoreError
+from streamwarden.lifecycle.location import URL
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 from streamwarden.redaction import redacted_text
 
@@ -280,6 +281,16 @@ def find_data(
     environ: Mapping[str, str] | None = None,
     here: Path | None = None,
 ) -> Path:
-    """The data folder: `given`, STREAMWARDEN_DATA (both relative to `here`), or `var` in the project."""
+    """The data folder: `given`, STREAMWARDEN_DATA (both relative to `here`), or `var` in the project.
+
+    Raises ConfigError for a URL: the folders of drivers and the store are in it.
+    """
     named = given or (os.environ if environ is None else environ).get(DATA_VARIABLE)
+    if URL.match(os.fspath(named or "")):
+        raise ConfigError(
+            f"the data folder is the URL {os.fspath(named or '')}",
+            expected="a folder on a disk of this host, which gets the store, and a folder for each driver",
+            where=f"--data or {DATA_VARIABLE}",
+            next_step="name a local folder, and in the streams' files the URLs of checkpoint, input and output",
+        )
     return Path(os.path.normpath((here or Path.cwd()) / (named or project / "var")))

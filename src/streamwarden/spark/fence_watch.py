@@ -11,7 +11,7 @@ from streamwarden.lifecycle.hosts.fence import LOOK_EVERY, SUSPECT_AFTER, Fence,
 from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.location import is_temporary
-from streamwarden.services.fleet.fencing import look, withdraw
+from streamwarden.services.fleet.hosts.fencing import look, withdraw
 from streamwarden.spark.log import say
 
 _SAID_EACH: Final = 60

@@ -8,6 +8,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamwarden import sinks
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import JobError
 from streamwarden.sinks.base import BatchWriter, Sink
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
@@ -44,7 +45,7 @@ def start_query(
     query: StreamingQuery = (
         stream.queryName(spec.name)
         .outputMode(spec.sink.mode.value)
-        .option("checkpointLocation", spec.checkpoint)
+        .option("checkpointLocation", to_hadoop(spec.checkpoint))
         .trigger(**(trigger or trigger_options(spec.trigger)))
         .start()
     )

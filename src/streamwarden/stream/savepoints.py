@@ -10,8 +10,8 @@ class SavepointsSpec:
     """Where [savepoints](../how-to/savepoints.md) are kept, and when Airflow takes them."""
 
     folder: str | None = None
-    """folder that gets `STREAM/SAVEPOINT/`, or its `s3a://` URL (see `storage.connection`); null: `savepoints` of the
-    data folder. A folder on another disk, or in a store, survives the disk of the checkpoint"""
+    """folder that gets `STREAM/SAVEPOINT/`, or its `s3a://` or `hdfs://` URL (see `storage.connection`); null:
+    `savepoints` of the data folder. A folder on another disk, or in a store, survives the disk of the checkpoint"""
     schedule: str | None = None
     """when Airflow takes one: a cron expression or a preset such as `@daily`; null: only when asked"""
     keep: int = 7

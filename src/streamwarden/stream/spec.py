@@ -30,6 +30,15 @@ OBJECT_STORE: Final = re.compile(r"s3[an]?://", re.IGNORECASE)
 """The beginning of the URL of a place in an object store. A stream writes `s3a`, as Hadoop's client for it is called;
 other programs, and Spark distributions with their own S3 client, write `s3`."""
 
+HDFS: Final = re.compile(r"hdfs://", re.IGNORECASE)
+"""The beginning of the URL of a place in HDFS."""
+
+STORED: Final = re.compile(rf"(?:{OBJECT_STORE.pattern}|{HDFS.pattern})", re.IGNORECASE)
+"""The beginning of the URL of a place that Streamwarden reads and writes as it does on a disk of this host."""
+
+FORKED: Final = ("s3a://", "hdfs://")
+"""Beginnings of the URLs of places that a fork is made of: Spark's own names for the storages of `STORED`."""
+
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
 
@@ -431,12 +440,18 @@ class StreamSpec:
     @property
     def in_object_store(self) -> frozenset[str]:
         """Which of `checkpoint`, `sink`, `source`, `quarantine` are on `s3a://`."""
+        return self._places_on("s3a://")
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """Which of `checkpoint`, `sink`, `source`, `quarantine` are in a storage that a fork is made of."""
+        return self._places_on(*FORKED)
+
+    def _places_on(self, *schemes: str) -> frozenset[str]:
         places = {
             "checkpoint": self.checkpoint,
             "sink": self.sink.path,
             "source": self.source.path,
             "quarantine": self.quarantine,
         }
-        return frozenset(
-            name for name, path in places.items() if path is not None and path.lower().startswith("s3a://")
-        )
+        return frozenset(name for name, path in places.items() if path is not None and path.lower().startswith(schemes))

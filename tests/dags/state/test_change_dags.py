@@ -21,6 +21,7 @@ from streamwarden.airflow.dags.state.dags import OPERATIONS, state_dags
 from streamwarden.airflow.dags.state.operations import Checked
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import offsets
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.lifecycle.surgery.assignment import Assign, Assigned
 from streamwarden.lifecycle.surgery.rewriting import Found, Keys, Part, Rewritten
@@ -68,7 +69,7 @@ def rewriting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def assign(place: Place, folder: Path, request: Assign) -> Assigned:
         if request.into is not None:
-            state = Path(request.into.removeprefix("file://"), "state")
+            state = Path(of_hadoop(request.into), "state")
             shutil.rmtree(state)  # its schemas are hard links
             shutil.copytree(Path(place.checkpoint.path, "state"), state)
         return ASSIGNED

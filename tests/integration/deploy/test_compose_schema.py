@@ -90,3 +90,42 @@ def test_users_with_names_get_no_default_secret() -> None:
     secrets = {key for key, value in COMPOSE.services["scheduler"]["environment"].items() if "_SECRET:-" in value}
     assert secrets
     assert secrets <= USERS.services["scheduler"]["environment"].keys()
+
+
+def stopped_before(name: str) -> set[str]:
+    """The services that `docker compose down` stops before this one: those that depend on it, and so on."""
+    direct = {other for other, service in COMPOSE.services.items() if name in service.get("depends_on", ())}
+    return direct.union(*map(stopped_before, direct))
+
+
+@pytest.mark.parametrize("name", ["kafka", "spark-worker", "spark-master", "postgres", "api-server"])
+def test_the_drivers_are_stopped_before_what_they_need(name: str) -> None:
+    assert "scheduler" in stopped_before(name)
+
+
+def test_the_first_run_waits_for_the_tables_alone() -> None:
+    """`up` fails as soon as a service that another waits for is unhealthy, and starts nothing further."""
+    assert list(COMPOSE.services["first-run"]["depends_on"]) == ["migrate"]
+
+
+CHECKED = [name for name, service in COMPOSE.services.items() if "healthcheck" in service]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_health_check_is_cheap_and_patient(name: str) -> None:
+    """It starts no Airflow and no Java, and a slow host has minutes for a start."""
+    check = COMPOSE.services[name]["healthcheck"]
+    assert check["test"][1] in ("bash", "pg_isready") or check["test"][1:4] == ["python", "-I", "-S"]
+    assert check["start_period"] == "10m"
+
+
+def test_a_service_that_others_wait_for_is_looked_at_more_often() -> None:
+    awaited = {
+        name
+        for service in COMPOSE.services.values()
+        for name, wait in service.get("depends_on", {}).items()
+        if wait["condition"] == "service_healthy"
+    }
+    intervals = {name: COMPOSE.services[name]["healthcheck"]["interval"] for name in CHECKED}
+    assert {name for name, interval in intervals.items() if interval == "10s"} == awaited
+    assert set(intervals.values()) == {"10s", "30s"}

@@ -125,7 +125,7 @@ def test_what_the_guide_has_copied_and_asked_in_containers_is_there() -> None:
     assert set(re.findall(r"\d+", said[1])) == published
     variables = re.search(r"for key in ([A-Z_ ]+);", text)
     assert variables is not None
-    used = set(re.findall(r"\$\{(\w+):-[^}]", (REPOSITORY / "docker-compose.yaml").read_text()))
+    used = set(re.findall(r"\$\{(\w+):-for-this-machine", (REPOSITORY / "docker-compose.yaml").read_text()))
     assert set(variables[1].split()) == used, "every password that the file has a default for"
 
 
@@ -140,6 +140,12 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_wrong_command_is_reported(mistake: str) -> None:
     assert faults(Page(f"Text.\n\n{MISTAKES[mistake]}")) != []
+
+
+def test_a_page_is_taken_apart_into_sections_and_blocks() -> None:
+    page = Page("## 1. A\n\n    one\n    two\n\nText.\n\n    three\n\n## 2. B\n\n    (four\n     five)\n")
+    assert page.section(1).blocks() == ["one\ntwo\n", "three\n"]
+    assert page.section(2).blocks() == ["(four\n five)\n"]
 
 
 def test_a_wrong_file_is_reported(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@
    nothing listens at the master's address: Spark gives up after a minute, in which the tests above run, and the exit
    names the master. Then the master comes up, and the stream runs. Then it is killed in mid-stream: driver and executor
    go on. It comes back with no memory of the application, its worker ends the executor, and without a watch the driver
-   would wait for another for ever.
+   would wait for another for ever. At last somebody kills the application on the master's page while the stream is
+   idle: Spark stops the driver's context and leaves its process.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class Ran:
     """Executors that the workers launched for it."""
     listening: frozenset[str]
     """The addresses on which the driver's JVM listened."""
+    held: tuple[float, float]
+    """Bytes of the living executor: as they were measured, and as its host had them then."""
     end: ExitRecord
 
     def measurements(self) -> tuple[Measurement, ...]:
@@ -156,6 +159,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, unanswered: Unanswered) -> Ite
         home.await_batches(spec, FILES)
         await_look(home, spec, driver, lost=1)
         listening = listening_on(home, driver)
+        held = (measured_memory(home, spec), float(spark.executors()[0].memory_info().rss))
         publish(folder, [lines(number) for number in range(FILES, 2 * FILES)], name="b")
         second = in_mid_batch(home, spec, driver, spark, FILES, Cluster.kill_a_busy_worker)
         home.await_batches(spec, 2 * FILES)
@@ -163,7 +167,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, unanswered: Unanswered) -> Ite
         stopped = home.fleet.stop(spec.name, requested_by="test", reason="all is read")
         assert stopped is not None
         assert stopped.exit is not None
-        yield Ran(spark, home, spec, driver, (first, second), spark.launched(), listening, stopped.exit)
+        yield Ran(spark, home, spec, driver, (first, second), spark.launched(), listening, held, stopped.exit)
 
 
 def on(spark: Cluster, **more: Any) -> SparkSpec:
@@ -178,6 +182,11 @@ def listening_on(home: Project, driver: str) -> frozenset[str]:
     assert record.process is not None
     sockets = psutil.Process(record.process.pid).net_connections(kind="inet")
     return frozenset(each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN)
+
+
+def measured_memory(home: Project, spec: StreamSpec) -> float:
+    (found,) = executor_snapshots(home.store.measurements.recent(spec.name, 0))[-1].memory.values()
+    return found[0]
 
 
 def in_mid_batch(
@@ -244,6 +253,8 @@ def test_the_memory_of_real_executors_was_measured(ran: Ran) -> None:
             assert 100 * 2**20 < used < 2 * LIMIT
             assert limit == LIMIT
     assert len({executor for look in found for executor in look.memory}) >= 2, "those that came later too"
+    measured, actual = ran.held
+    assert 0.5 < measured / actual < 1.5, "what the host has of the executor's JVM, which runs no Python"
 
 
 def test_the_memory_check_judges_them(ran: Ran) -> None:
@@ -336,6 +347,14 @@ def test_a_master_that_comes_back_finds_its_stream_running(unanswered: Unanswere
     assert "does not know the application" in forgotten.message
     home.publish(PORTION)
     unanswered.await_rows(3)
+
+    registered = unanswered.newest()
+    assert len(spark.kill_applications()) == 1
+    until("a driver after it", lambda: unanswered.newest().driver_id != registered.driver_id)
+    killed = home.fleet.observe(registered.driver_id).exit
+    assert killed is not None
+    assert (killed.kind, killed.curable, killed.cause) == (ExitKind.FAILED, True, "application_ended"), killed
+    assert "something other than the job stopped its SparkContext" in killed.message
     stopped = home.fleet.stop(spec.name, requested_by="test", reason="all is read")
     assert stopped is not None
     assert stopped.exit is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 from streamwarden.airflow.links import drill_run_id
@@ -16,9 +15,6 @@ WHO: Final = "Anonymous"
 
 LONG: Final = 240.0
 """Seconds; see the tests of a stream that survives Airflow."""
-
-REACTION: Final = 4.0
-"""Seconds that a person needs to read the question, at least."""
 
 KILL_LIVE: Final = """
 name: kill_live
@@ -40,27 +36,18 @@ def answered(airflow: Airflow, space: Workspace, answer: str) -> DrillRun:
     def story() -> str:
         return _story(airflow, dag_run)
 
-    seen: dict[str, float] = {}
-
-    def respond() -> None:
-        """Airflow asks again if an answer comes before it has noticed that the process of the task has ended, which
-        takes it about a second. A person is not that quick; should it ask again, the answer is given again."""
-        details = airflow.call("GET", f"{path}/hitlDetails")["hitl_details"]
-        waiting = [each for each in details if each["task_instance"]["state"] == "awaiting_input"]
-        for question in waiting if waiting and not waiting[0]["response_received"] else ():
-            asked = seen.setdefault(str(question["task_instance"]["try_number"]), time.monotonic())
-            if time.monotonic() - asked < REACTION:
-                continue
-            assert "counted" in question["subject"]
-            assert "never drilled on a fork" in question["body"]
-            airflow.call("PATCH", f"{path}/taskInstances/approval/-1/hitlDetails", {"chosen_options": [answer]})
+    # It audits twice, and an audit leaves the processor to whatever else runs on this machine.
+    asks = "the scheduler, which asks again if the answer comes before it has noticed the end of the task's process"
+    wait_for(asks, lambda: airflow.has_noticed(LIVE_DRILL, dag_run, "approval"), timeout=2 * LONG, explain=story)
+    (question,) = airflow.call("GET", f"{path}/hitlDetails")["hitl_details"]
+    assert "counted" in question["subject"]
+    assert "never drilled on a fork" in question["body"]
+    airflow.call("PATCH", f"{path}/taskInstances/approval/-1/hitlDetails", {"chosen_options": [answer]})
 
     def ended() -> Any:
-        respond()
         found = (each for each in airflow.runs(LIVE_DRILL) if each["dag_run_id"] == dag_run and each["end_date"])
         return next(found, None)
 
-    # It audits twice, and an audit leaves the processor to whatever else runs on this machine.
     assert wait_for("the end of the drill", ended, timeout=2 * LONG, explain=story)["state"] == "success", story()
     run = space.store.journals.get(drill_run_id("kill_live", dag_run))
     assert run is not None

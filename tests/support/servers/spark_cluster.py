@@ -4,6 +4,7 @@ loopback, ended with the tests. Started with the arguments that docker-compose.y
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import re
 import shlex
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +65,17 @@ class Cluster:
         assert self._master is not None
         self._master.kill()
         self._master.wait(timeout=20)
+
+    def kill_applications(self) -> list[str]:
+        """Kill every application by its button on the master's page; returns their ids."""
+        page = f"http://127.0.0.1:{self.pages[0]}/"
+        directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with directly.open(page, timeout=20) as answer:
+            buttons = re.findall(r'<form[^>]*action="app/kill/".*?</form>', answer.read().decode(), re.DOTALL)
+        forms = [dict(_hidden(button)) for button in buttons]
+        for form in forms:
+            directly.open(f"{page}app/kill/", urllib.parse.urlencode(form).encode(), timeout=20).close()
+        return [form["id"] for form in forms]
 
     def start_workers(self, cores: int) -> None:
         """Start a worker for each of the pages that is left, and wait until the master knows them."""
@@ -151,6 +165,13 @@ def cluster(*, cores: int = 2, workers: int = 1, started: bool = True) -> Iterat
     finally:
         made.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hidden(form: str) -> Iterator[tuple[str, str]]:
+    """Names and values of a form's hidden fields."""
+    for tag in re.findall(r"<input[^>]*>", form):
+        attributes = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+        yield attributes["name"], html.unescape(attributes["value"])
 
 
 def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[bytes]:

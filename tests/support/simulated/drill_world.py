@@ -7,7 +7,7 @@ until `total_batches` are committed.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -462,10 +462,10 @@ class World:
 
     # health, verification
 
-    def evaluate(self, fork: ForkView) -> Sequence[Verdict]:
+    def evaluate(self, fork: ForkView, checks: Collection[str]) -> Sequence[Verdict]:
         known = self.health_after if self.health_after is not None and len(self.drivers) > 1 else self.health
         names = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
-        return [
+        verdicts = [
             Verdict(
                 stream=fork.stream,
                 check=name,
@@ -476,6 +476,7 @@ class World:
             )
             for name in names
         ] + [*self.input.verdicts(fork), *self.files.verdicts(fork)]
+        return [verdict for verdict in verdicts if verdict.check in checks]
 
     def reconcile(
         self,

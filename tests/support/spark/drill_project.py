@@ -26,7 +26,7 @@ name: flights
 job: spark_jobs/{job}.py
 source: {source}
 sink: {sink}
-checkpoint: checkpoints/flights
+checkpoint: {checkpoint}
 state: {state}
 spark: {spark}
 {more}
@@ -40,7 +40,7 @@ DRILL = """
 name: drill
 stream: flights
 {faults}
-fork: {{rewind: {rewind}, batches: {batches}}}
+fork: {{rewind: {rewind}, batches: {batches}{at}}}
 steady_state: {{min_batches: 2, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
 verification: {{min_records: {min_records}, oracle: {oracle}}}
@@ -66,6 +66,8 @@ def drill_project(
     state: str = "{shuffle_partitions: 2}",
     more: str = "",
     model: str = "flight_departures",
+    checkpoint: str = "checkpoints/flights",
+    at: str | None = None,
     options: dict[str, str] | None = None,
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
@@ -78,6 +80,7 @@ def drill_project(
         options: the fault's.
         model: the job of spark_jobs/ that the tests' own job imports.
         oracle: of the verification; a twin adds some 20 s to a drill.
+        at: of the fork: where it keeps its checkpoint and its output; None: below the project.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
@@ -95,7 +98,15 @@ def drill_project(
         (
             "streams",
             "flights",
-            STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark, state=state, more=more),
+            STREAM.format(
+                job=job,
+                source=source.format(inputs=inputs),
+                sink=sink,
+                checkpoint=checkpoint,
+                spark=spark,
+                state=state,
+                more=more,
+            ),
         ),
         (
             "drills",
@@ -104,6 +115,7 @@ def drill_project(
                 faults=faults,
                 rewind=rewind,
                 batches=batches,
+                at="" if at is None else f", at: '{at}'",
                 min_records=min_records,
                 oracle=oracle,
             ),

@@ -14,7 +14,7 @@ from streamwarden.health.check import Check
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Verdict
-from streamwarden.health.window import Batch, Measurement, Window
+from streamwarden.health.window import Batch, Measurement, Probed, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.sinks.parquet import ParquetSink
@@ -143,9 +143,26 @@ def ended(kind: ExitKind, at: float, **changes: Any) -> ExitRecord:
 def judge(check: Check, of: Window, thresholds: Thresholds = DEFAULTS) -> Verdict:
     """The verdict of one check, the stream's own thresholds applied."""
     part = of.part if of.part in check.judges else sorted(check.judges)[0]
-    (verdict,) = evaluate(replace(of, part=part), thresholds, [check])
+    without: dict[str, Any] = {field: _UNDECLARED for field in Probed if field not in check.probes}
+    (verdict,) = evaluate(replace(of, part=part, **without), thresholds, [check])
     assert "the check itself failed" not in verdict.reason, verdict.reason
     return verdict
+
+
+class _Undeclared:
+    """A field of a window that the check does not name in its probes: nothing can be done with it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("the check reads what it does not name in its probes")
+
+    def __bool__(self) -> bool:
+        return bool(self.read)
+
+    def __iter__(self) -> Any:
+        return self.read
+
+
+_UNDECLARED = _Undeclared()
 
 
 def iso(at: float) -> str:

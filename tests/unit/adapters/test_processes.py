@@ -119,3 +119,14 @@ def test_a_process_that_cannot_be_seen_or_has_another_start_is_not_waited_for(ch
     assert found is not None
     assert processes.await_end(replace(found, started_at=found.started_at - 100), 60) is True
     assert processes.await_end(replace(found, host="elsewhere"), 0.01) is False
+
+
+def test_the_group_of_a_process_that_does_not_lead_it_is_reached() -> None:
+    """As the JVM in a container of YARN, whose shell leads the group."""
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, process_group=0)
+    assert shell.stdout is not None
+    found = processes.identity(int(shell.stdout.readline()))
+    assert found is not None
+    assert processes.signal_group(found, signal.SIGKILL) is True
+    assert shell.wait(timeout=20) == -signal.SIGKILL
+    shell.stdout.close()

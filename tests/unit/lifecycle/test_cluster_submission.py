@@ -123,9 +123,16 @@ def test_what_sparks_ui_hides_of_a_driver_in_the_cluster(own: str | None) -> Non
     assert not hidden.search("spark.sql.shuffle.partitions")
 
 
+def test_the_ui_of_a_pod_has_a_port_that_a_pod_may_announce() -> None:
+    """Kubernetes refuses a pod that announces the port 0; a driver that shares its host needs a free one."""
+    assert "spark.ui.port" not in spark_conf(stream(replace(KUBERNETES, deploy_mode=DeployMode.CLUSTER)))
+    assert spark_conf(stream(replace(KUBERNETES, deploy_mode=DeployMode.CLIENT)))["spark.ui.port"] == "0"
+    assert spark_conf(stream(replace(YARN, deploy_mode=DeployMode.CLUSTER)))["spark.ui.port"] == "0"
+
+
 def test_executors_of_every_cluster_can_be_seen() -> None:
     """The REST API is a part of the UI: on any free port, and it ends nothing."""
-    for spark in (STANDALONE, YARN, KUBERNETES):
+    for spark in (STANDALONE, YARN, replace(KUBERNETES, deploy_mode=DeployMode.CLIENT)):
         conf = spark_conf(stream(spark))
         assert (conf["spark.ui.enabled"], conf["spark.ui.port"], conf["spark.ui.killEnabled"]) == ("true", "0", "false")
         assert conf["spark.executor.processTreeMetrics.enabled"] == "true"

@@ -35,6 +35,13 @@ def test_relative_paths_count_from_where_one_stands(project: Project) -> None:
     assert (found.project, found.data) == (project.root, project.root / "scratch")
 
 
+@pytest.mark.parametrize("data", ["hdfs://name:8020/streams", Path("hdfs://name:8020/streams"), "s3a://lake/streams"])
+def test_a_url_is_no_data_folder(project: Project, data: str | Path) -> None:
+    """As a path it would be a local folder `hdfs:`, silently."""
+    with pytest.raises(ConfigError, match=r"the data folder is the URL .*a disk of this host"):
+        Workspace.open(project=project.root, data=data, environ={})
+
+
 def test_error_without_a_project_lists_the_tried_places(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="STREAMWARDEN_PROJECT is not set"):
         Workspace.open(environ={}, cwd=tmp_path)

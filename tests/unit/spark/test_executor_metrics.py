@@ -1,12 +1,13 @@
-"""What is made of Spark's answer about executors: the recorded one of a real cluster, and answers that go wrong."""
+"""What is made of Spark's answers about executors: the recorded one of a real cluster, and answers that go wrong."""
 
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from streamwarden.errors import ProcessError
-from streamwarden.health.signals.executors import BYTES, LIMIT, LOST, latest_snapshot
+from streamwarden.health.signals.executors import BYTES, LIMIT, LOST, UNREAD, latest_snapshot
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.events import UI_SERVED
+from streamwarden.spark.executors.memory import Memory, memory_of
 from streamwarden.spark.executors.metrics import (
     SparkExecutor,
     addresses,
@@ -25,6 +27,7 @@ from streamwarden.spark.executors.metrics import (
     read_executors,
 )
 from streamwarden.spark.executors.watch import EXECUTOR_LOST, ExecutorWatch, measurements
+from streamwarden.spark.internals.executor_memory import HEAP, JVM, OFF_HEAP, PARTS, PYTHON
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data" / "executors" / "spark-4.3.0.json").read_text())
 """Of a standalone cluster: the driver, an executor that was killed, and the one that took its place."""
@@ -38,36 +41,28 @@ def test_the_answer_of_a_real_cluster_is_read() -> None:
     assert (lost.active, lost.lost) == (False, True)
     assert "137" in lost.reason
     assert (living.active, living.lost, living.reason, living.cores) == (True, False, "", 1)
-    assert living.resident
-    assert 100 * MIB < (living.peak_bytes or 0) < 2000 * MIB
     assert "driver" in {each["id"] for each in RECORDED}
 
 
 def test_without_process_tree_metrics_the_jvms_own_count() -> None:
-    peak = {"JVMHeapMemory": 300, "JVMOffHeapMemory": 100, "ProcessTreeJVMRSSMemory": 0}
-    (found,) = parse_executors([{"id": "0", "isActive": True, "peakMemoryMetrics": peak}])
-    assert (found.peak_bytes, found.resident) == (400, False)
+    parts = {JVM: 0, PYTHON: 0, HEAP: 300, OFF_HEAP: 100}
+    assert memory_of(parts) == Memory(400, resident=False)
+    assert memory_of(parts | {JVM: 804, PYTHON: 40}) == Memory(844, resident=True)
 
 
 def test_a_child_between_clone_and_exec_is_no_second_jvm() -> None:
-    """Spark counts it as another process, with all the pages of the JVM, in a peak that it never takes back: of
-    1.438 GB that it reported of an executor, 634 MB never existed."""
-    peak = {
-        "ProcessTreeJVMRSSMemory": 804_000_000,
-        "ProcessTreePythonRSSMemory": 40_000_000,
-        "ProcessTreeOtherRSSMemory": 634_000_000,
-    }
-    (executor,) = parse_executors([{"id": "0", "isActive": True, "peakMemoryMetrics": peak}])
-    assert (executor.peak_bytes, executor.resident) == (844_000_000, True)
+    """Spark counts it as another process, with all the pages of the JVM: of 1.438 GB that it reported of an executor,
+    634 MB never existed."""
+    assert "ProcessTreeOtherRSSMemory" not in PARTS
 
 
 def test_executor_without_reports_has_no_memory() -> None:
-    told: list[dict[str, object]] = [{}, {"peakMemoryMetrics": {}}, {"peakMemoryMetrics": {"JVMHeapMemory": 0}}]
-    for peak in told:
-        (found,) = parse_executors([{"id": "0", "isActive": True, **peak}])
-        assert found.peak_bytes is None
-    kept = list(measurements([found], stream="a", limit=1, at=1.0))
-    assert not [each for each in kept if each.name in (BYTES, LIMIT)]
+    found = parse_executors([{"id": name, "isActive": True} for name in ("0", "1")])
+    kept = list(measurements(found, {"1": Memory(5, resident=True)}, stream="a", limit=9, at=1.0))
+    assert {(each.name, each.source[:10]) for each in kept if each.name in (BYTES, LIMIT)} == {
+        (BYTES, "executor 1"),
+        (LIMIT, "executor 1"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -174,14 +169,32 @@ class Kept:
         self.events.append((kind, detail))
 
 
+class Heartbeats:
+    """The newest of the recorded executors, which rise and fall from one reading to the next."""
+
+    def __init__(self, session: object, sizes: Sequence[int] = (900, 300, 600)) -> None:
+        self._sizes = itertools.cycle(sizes)
+
+    def newest(self) -> dict[str, dict[str, int]]:
+        size = next(self._sizes) * MIB
+        return {str(entry["id"]): {JVM: size, PYTHON: 0, HEAP: 0, OFF_HEAP: 0} for entry in RECORDED}
+
+
+def unmeasured(session: object) -> Heartbeats:
+    raise LookupError("SparkListener")
+
+
 def session(url: str | None, master: str = "spark://m:7077") -> object:
     conf = SimpleNamespace(getAll=lambda: [("spark.executor.memory", "600m")])
     context = SimpleNamespace(master=master, uiWebUrl=url, applicationId="app-1", getConf=lambda: conf)
     return SimpleNamespace(sparkContext=context)
 
 
-def test_watch_keeps_measurements_and_reports_each_loss_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first read fails, and it goes on."""
+@pytest.mark.parametrize(("listen", "sizes"), [(Heartbeats, {300, 600, 900}), (unmeasured, set())])
+def test_watch_keeps_measurements_and_reports_each_loss_once(
+    monkeypatch: pytest.MonkeyPatch, listen: Callable[[object], Heartbeats], sizes: set[int]
+) -> None:
+    """Its first read fails, and it goes on. The memory of an executor falls again, and its absence hides no count."""
     monkeypatch.setattr("streamwarden.spark.executors.watch.EVERY", 0.01)
     monkeypatch.setattr("streamwarden.spark.executors.watch.UNTIL_THE_FIRST", 0.01)
     asked = []
@@ -191,17 +204,21 @@ def test_watch_keeps_measurements_and_reports_each_loss_once(monkeypatch: pytest
         return (500, "") if len(asked) <= 2 else (200, json.dumps(RECORDED))  # two addresses are tried
 
     kept = Kept()
+    clock = itertools.count(5.0, 0.001)
     with web_ui(answer) as url:
-        watch = ExecutorWatch("a", kept, clock=lambda: 5.0)
+        watch = ExecutorWatch("a", kept, listen=listen, clock=lambda: next(clock))
         watch.opened(session(url))
         deadline = time.monotonic() + 10
-        while len(asked) < 6 and time.monotonic() < deadline:
+        while len(asked) < 8 and time.monotonic() < deadline:
             time.sleep(0.01)
         watch.close()
+    assert kept.measurements[0].name == UNREAD
+    assert latest_snapshot(kept.measurements[:1], now=5.0) is None
     look = latest_snapshot(kept.measurements, now=5.0)
     assert look is not None
     assert (look.active, look.lost) == (1, 1)
-    assert {limit for _, limit in look.memory.values()} == {984 * MIB}
+    assert {limit for _, limit in look.memory.values()} == ({984 * MIB} if sizes else set())
+    assert {each.value / MIB for each in kept.measurements if each.name == BYTES} == sizes
     assert kept.events[0] == (UI_SERVED, {"url": url})
     assert [kind for kind, _ in kept.events[1:]] == [EXECUTOR_LOST], "read several times, told once"
     assert {each.value for each in kept.measurements if each.name == LOST} == {1.0}

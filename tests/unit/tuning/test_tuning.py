@@ -151,7 +151,7 @@ def on_cluster(*, executors: int, used: float, limit: float) -> list:
     for number in range(executors):
         source = f"executor {number}"
         counts += [
-            measured("executor_peak_bytes", used / (2 if number else 1), NOW, source=source),
+            measured("executor_bytes", used / (2 if number else 1), NOW, source=source),
             measured("executor_limit_bytes", limit, NOW, source=source),
         ]
     return counts

@@ -1,4 +1,5 @@
-"""File systems: local with the standard library, everything else that fsspec can open."""
+"""File systems: local with the standard library, HDFS and object stores by clients of their own, everything else that
+fsspec can open."""
 
 import errno
 import os
@@ -12,9 +13,10 @@ from typing import Any, BinaryIO, ClassVar, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from streamwarden import disk
+from streamwarden.adapters.storage.remote import RemoteFiles
 from streamwarden.checkpoint.filesystem import FileInfo, Location, NotAFile, TooLarge
 from streamwarden.errors import CheckpointError
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import HDFS, OBJECT_STORE, StreamSpec
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
@@ -71,7 +73,7 @@ class LocalFiles:
 
 
 @dataclass(frozen=True)
-class FsspecFiles:
+class FsspecFiles(RemoteFiles):
     """Any file system that fsspec has a driver for. Whatever a driver raises comes out as an OSError."""
 
     fs: Any
@@ -143,7 +145,8 @@ class FsspecFiles:
 def open_path(url: str | Path, connection: str | None = None) -> Location:
     """The file system of a path or URL, with the path in its terms.
 
-    A path without a scheme and `file:` are local; `s3a:` and `s3:` are object stores, whose paths are whole URLs.
+    A path without a scheme and `file:` are local. Object stores (`s3a:`, `s3:`) and `hdfs:` have clients of their own,
+    whose paths are whole URLs.
 
     Args:
         connection: of an object store; None: the environment's own variables.
@@ -156,6 +159,10 @@ def open_path(url: str | Path, connection: str | None = None) -> Location:
         from streamwarden.adapters.storage.object_stores import access, file_system
 
         return Location(FsspecFiles(file_system(access(connection))), text.rstrip("/"))
+    if HDFS.match(text):
+        from streamwarden.adapters.storage.hdfs import open_hdfs
+
+        return Location(*open_hdfs(text, os.environ))
     parts = urlsplit(text)
     if parts.scheme == "file":
         return Location(LocalFiles(), unquote(parts.path).rstrip("/") or "/")

@@ -1,10 +1,11 @@
-"""Moves files and folders within a storage: by a rename on a disk. An object store has none: there they are copied, and
-removed when their names and sizes were compared with those of the copies.
+"""Moves files and folders within a storage: by a rename on a disk and in HDFS. An object store has none: there they are
+copied, and removed when their names and sizes were compared with those of the copies.
 
 Each of these functions completes, when it is called again, what a kill in the middle of it has left.
 """
 
 import re
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
-from streamwarden.adapters.storage.files import FsspecFiles, link_or_copy
+from streamwarden.adapters.storage.files import download, link_or_copy
+from streamwarden.adapters.storage.remote import RemoteFiles
 from streamwarden.checkpoint.filesystem import Location
 
 _PROGRESS: Final = "_exchange"
@@ -22,6 +24,11 @@ _KEPT: Final = b"kept"
 _MOVED: Final = b"moved"
 
 _NUMBER: Final = re.compile(r"\d+")
+
+
+def renames(place: Location) -> bool:
+    """Whether a file or a folder gets another name there at once."""
+    return not isinstance(place.fs, RemoteFiles) or place.fs.renames
 
 
 def exists(place: Location) -> bool:
@@ -34,26 +41,32 @@ def exists(place: Location) -> bool:
 
 
 def bring(source: Location, target: Location) -> None:
-    """A file at another place: a link or a copy on this host; the store copies what is in it. Raises OSError."""
-    if not isinstance(target.fs, FsspecFiles):
+    """A file at another place: a link or a copy on this host; a store copies what is in it. What comes from another
+    store passes through a file of this host. Raises OSError."""
+    if not isinstance(target.fs, RemoteFiles):
         Path(target.path).parent.mkdir(parents=True, exist_ok=True)
         link_or_copy(source, Path(target.path))
-    elif isinstance(source.fs, FsspecFiles):
+    elif source.fs == target.fs:
         target.fs.copy(source.path, target.path)
+    elif isinstance(source.fs, RemoteFiles):
+        with tempfile.TemporaryDirectory(prefix="streamwarden-") as folder:
+            download(source, Path(folder, "file"))
+            target.fs.upload(f"{folder}/file", target.path)
     else:
         target.fs.upload(source.path, target.path)
 
 
-def remove(place: Location) -> None:
-    """Remove a file, or a folder with all that is in it, if it is there. Raises OSError."""
-    if isinstance(place.fs, FsspecFiles):
-        place.fs.remove(place.path)
-        return
+def remove(place: Location) -> bool:
+    """Remove a file, or a folder with all that is in it; False: it is not there. Raises OSError."""
+    if isinstance(place.fs, RemoteFiles):
+        return place.fs.remove(place.path)
     path = Path(place.path)
     if path.is_dir() and not path.is_symlink():
-        disk.remove_folder(path, below=path.parent)
-    else:
-        path.unlink(missing_ok=True)
+        return disk.remove_folder(path, below=path.parent)
+    with suppress(FileNotFoundError):
+        path.unlink()
+        return True
+    return False
 
 
 def remove_beside(place: Location, suffix: str) -> None:
@@ -67,12 +80,14 @@ def remove_beside(place: Location, suffix: str) -> None:
 
 def move(source: Location, target: Location) -> None:
     """Move a file or a folder, if it is there, to where nothing else is. Raises OSError."""
-    if not isinstance(source.fs, FsspecFiles):
-        if exists(source):
-            Path(target.path).parent.mkdir(parents=True, exist_ok=True)
-            Path(source.path).rename(target.path)
-        return
     if not exists(source):
+        return
+    if not isinstance(source.fs, RemoteFiles):
+        Path(target.path).parent.mkdir(parents=True, exist_ok=True)
+        Path(source.path).rename(target.path)
+        return
+    if source.fs.renames:
+        source.fs.rename(source.path, target.path)
         return
     info = source.stat()
     if info.is_dir:
@@ -87,8 +102,9 @@ def move(source: Location, target: Location) -> None:
 class Swap:
     """A prepared folder that takes the place of another one, which is kept aside.
 
-    On a disk these are two renames. In a store the other folder is copied aside and the prepared one over it, and then
-    what only the other one had goes, the highest numbers first: a log is one of fewer batches at each moment.
+    Where a storage renames these are two renames. In an object store the other folder is copied aside and the prepared
+    one over it, and then what only the other one had goes, the highest numbers first: a log is one of fewer batches at
+    each moment.
 
     Args:
         live: the folder; there may be none.
@@ -101,16 +117,16 @@ class Swap:
     guard: str | None = None
 
     def close(self, word: bytes) -> None:
-        """In a store: keep the other folder, and put `word` in the place of the guard, so that nobody uses a folder of
-        two contents. On a disk there is no such moment. Raises OSError."""
+        """In an object store: keep the other folder, and put `word` in the place of the guard, so that nobody uses a
+        folder of two contents. Where a storage renames there is no such moment. Raises OSError."""
         assert self.guard is not None
-        if isinstance(self.live.fs, FsspecFiles) and _files(self.prepared) and self._progress() != _MOVED:
+        if not renames(self.live) and _files(self.prepared) and self._progress() != _MOVED:
             self._keep()
             (self.live / self.guard).write(word)
 
     def carry_out(self) -> None:
         """Raises OSError."""
-        if not isinstance(self.live.fs, FsspecFiles):
+        if renames(self.live):
             if exists(self.prepared):
                 move(self.live, self.aside)
                 move(self.prepared, self.live)

@@ -1,4 +1,10 @@
-"""URIs as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded like Java's URI."""
+"""How a place is named to Spark, and how Spark's logs name it.
+
+Inside, a place on a disk is its absolute path, which is also what people see, and any other place its URL; nothing is
+encoded. Spark would look a bare path up in Hadoop's default file system, which on a cluster is as a rule HDFS: what is
+passed to Spark goes through `to_hadoop`. Spark's logs have URIs, `file:///a/in%20001.json`, percent-encoded like
+Java's URI: `to_uri`, `to_path`.
+"""
 
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -24,13 +30,18 @@ def to_path(uri: str) -> str:
 
 def to_hadoop(path: str) -> str:
     """The text of an absolute local path, or of a decoded URL, as Hadoop's Path writes and reads it: nothing in it is
-    encoded. Operators name the files of their schema like this."""
+    encoded. A path in an option of Spark's is read, and operators name the files of their schema, like this."""
     return f"file:{path}" if path.startswith("/") else path
 
 
 def of_hadoop(text: str) -> str:
     """The inverse of `to_hadoop`, with any number of slashes."""
-    return f"/{text.removeprefix('file:').lstrip('/')}" if text.startswith("file:") else text
+    return f"/{text[len('file:') :].lstrip('/')}" if text[:6].lower() == "file:/" else text
+
+
+def is_plain(path: str) -> bool:
+    """Whether nothing in an absolute local path is encoded in its URI."""
+    return to_uri(path) == f"file://{path}"
 
 
 def is_pattern(path: str) -> bool:

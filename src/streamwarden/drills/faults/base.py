@@ -394,7 +394,7 @@ def _spelled(value: object) -> str:
 
 
 def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
-    """Raises DrillAborted for a fork in an object store.
+    """Raises DrillAborted for a fork that is not on this host.
 
     Args:
         what: what such a fork cannot have, in the plural.
@@ -402,7 +402,7 @@ def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
     places = (context.fork.checkpoint, context.fork.output or "")
     if any("://" in place for place in places):
         raise DrillAborted(
-            f"{fault.kind} is not applicable: {what} need a fork on this host, and this one is in an object store",
+            f"{fault.kind} is not applicable: {what} need a fork on this host, which this one is not",
             expected="a fork whose checkpoint and output are on this host",
             where=f"the drill of {context.fork.origin}",
             next_step="leave out `fork.at`, or drill this stream with another fault",

@@ -9,8 +9,10 @@ from streamwarden.errors import InvalidValue
 from streamwarden.stream.spec import ForeachBatch
 from streamwarden.units import Seconds
 
-FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
-"""Where a fork may be in an object store: never a whole bucket."""
+FOLDER: Final = re.compile(
+    r"(s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|hdfs://[A-Za-z0-9._:-]+)(/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+"
+)
+"""Where a fork may be in an object store or in HDFS: never a whole bucket, nor the root."""
 
 STANDARD_RECORDS: Final = 100_000
 """A standard drill is judged over at least this many keyed records."""
@@ -51,8 +53,8 @@ class ForkSpec:
     """about how many batches the fork's input is cut into, which bounds how long a drill on a long input takes; null:
     as the stream cuts it. The fork of a source without an end (`rate`) ends after this many batches; null: 20"""
     at: str | None = None
-    """`s3a://` folder in the stream's object store, where the fork keeps what the stream keeps there, except the input;
-    null: the whole fork is on this host"""
+    """`s3a://` or `hdfs://` folder, where the fork keeps what the stream keeps in its object store or HDFS, except the
+    input; null: the whole fork is on this host"""
     foreach_batch: ForeachBatch = ForeachBatch.CAPTURE
     """of a script: the rows that it passes to its function in `foreachBatch` are kept in the fork. `capture`: the
     function is not called; `run`: it is, and files that it writes with Spark go into the fork"""
@@ -63,7 +65,12 @@ class ForkSpec:
         allowed = self.rewind == "all" or (isinstance(self.rewind, int) and self.rewind >= 0)
         require(allowed, "rewind", self.rewind, "a number of batches or `all`")
         require(self.batches is None or self.batches >= 1, "batches", self.batches, "at least 1")
-        require(self.at is None or FOLDER.fullmatch(self.at) is not None, "at", self.at, "s3a://BUCKET/FOLDER")
+        require(
+            self.at is None or FOLDER.fullmatch(self.at) is not None,
+            "at",
+            self.at,
+            "s3a://BUCKET/FOLDER or hdfs://HOST/FOLDER",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,7 @@ def _observe(context: StepContext, fault: RefusalFault, fork: ForkView) -> Refus
         running = f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"
         return Refusal(holds=False, driver_id=record.driver_id, message=running)
     note_exit(context, DrillStep.RECOVERY, view)
-    verdict = next((candidate for candidate in ports.health.evaluate(fork) if candidate.check == fault.check), None)
+    verdict = next(iter(ports.health.evaluate(fork, [fault.check])), None)
     by_party = {
         "the driver's exit": _exit_problem(fault, view, view.exit),
         "supervision": _supervision_problem(view, ports.clock.now()),

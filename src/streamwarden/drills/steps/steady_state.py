@@ -58,7 +58,7 @@ def observe_health(context: StepContext, fork: ForkView) -> SteadyState:
     ports, spec, observed = context.ports, context.recorder.spec.steady_state, list[SteadyState]()
 
     def probe() -> bool | None:
-        verdicts = [verdict for verdict in ports.health.evaluate(fork) if verdict.check in spec.checks]
+        verdicts = ports.health.evaluate(fork, spec.checks)
         holds, message = judge_health(spec, verdicts)
         observed[:] = [
             SteadyState(

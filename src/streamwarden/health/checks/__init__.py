@@ -9,7 +9,7 @@ from streamwarden.health.checks.batches import (
     checkpoint_duration,
     progress_stalled,
 )
-from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, restart_loop
+from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, resources_pending, restart_loop
 from streamwarden.health.checks.input import (
     backlog,
     files_read_again,
@@ -44,6 +44,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     broker_unreachable.CHECK,
     database_unreachable.CHECK,
     driver_down.CHECK,
+    resources_pending.CHECK,
     progress_stalled.CHECK,
     batch_longer_than_trigger.CHECK,
     backlog.CHECK,
@@ -66,3 +67,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     partition_skew.CHECK,
     metadata_growth.CHECK,
 )
+
+CHECK_NAMES: Final = frozenset(check.name for check in CHECKS)

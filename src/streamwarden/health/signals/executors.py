@@ -9,13 +9,18 @@ from streamwarden.health.signals.series import FRESH
 from streamwarden.health.window import Measurement
 from streamwarden.stream.spec import StreamSpec
 
-BYTES: Final = "executor_peak_bytes"
+BYTES: Final = "executor_bytes"
 LIMIT: Final = "executor_limit_bytes"
 ACTIVE: Final = "executors_active"
 LOST: Final = "executors_lost"
 CORES: Final = "executor_cores"
 FAILED_TASKS: Final = "executor_failed_tasks"
-"""Names of the measurements; BYTES and LIMIT are each executor's, named in their source, the others are counts."""
+UNREAD: Final = "executors_unread"
+"""Names of the measurements; BYTES and LIMIT are each executor's, named in their source, the others are counts. UNREAD
+is taken where Spark does not say how many executors there are."""
+
+COUNTED: Final = (ACTIVE, LOST, UNREAD)
+"""What `latest_snapshot` reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +30,7 @@ class ExecutorSnapshot:
     Args:
         at: Unix seconds.
         active: how many were alive; lost: how many the driver had lost by then.
-        memory: executor -> (bytes at most so far, limit).
+        memory: executor -> (bytes that it last reported, limit).
     """
 
     at: float
@@ -76,6 +81,10 @@ def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnap
 
 
 def latest_snapshot(measurements: Iterable[Measurement], now: float) -> ExecutorSnapshot | None:
-    """The newest snapshot if it is fresh."""
-    snapshots = executor_snapshots(measurements)
-    return snapshots[-1] if snapshots and now - snapshots[-1].at <= FRESH else None
+    """The newest snapshot if it is fresh and no later attempt to read the executors failed."""
+    taken = list(measurements)
+    snapshots = executor_snapshots(taken)
+    if not snapshots or now - snapshots[-1].at > FRESH:
+        return None
+    failed = any(measurement.name == UNREAD and measurement.at > snapshots[-1].at for measurement in taken)
+    return None if failed else snapshots[-1]

@@ -171,12 +171,27 @@ _REFUSALS: Final = (
         ),
     ),
     incurable(
+        "hdfs_access_denied",
+        "HDFS denies the user access",
+        "HDFS denies this user access to the folder in the message: give the user the right (`hdfs dfs -chown`, "
+        "`-chmod`), or set HADOOP_USER_NAME where the stream is started",
+        *classes("org.apache.hadoop.security.AccessControlException"),
+    ),
+    incurable(
         "bucket_missing",
         "the bucket does not exist",
         "the bucket does not exist: create it, or correct the s3a:// paths, or the region and the endpoint "
         "of the connection that storage.connection names",
         *classes(f"{S3A}UnknownStoreException"),
         *words(r"NoSuchBucket\b"),
+    ),
+    incurable(
+        "kubernetes_access_denied",
+        "the API server of Kubernetes denies the account access",
+        "the message names the account, the verb and the resource: give the account a role with it in that namespace "
+        "(the chart's Role in packaging/kubernetes has all that a stream needs), or correct spark.service_account or "
+        "the token",
+        Sign(kind="io.fabric8.kubernetes.client.KubernetesClientException", words=r"code=40[13]\b"),
     ),
     incurable(
         "s3_jars_missing",

@@ -150,6 +150,22 @@ def compose(
     return _from_log(log_tail, process, cut_batch)
 
 
+def not_submitted(error_class: str, text: str, *, at: float) -> ExitRecord:
+    """The record of a driver that spark-submit could not hand to its cluster. `text`: what it printed last."""
+    command, _, printed = text.partition("\n")
+    _, fatal, last_words = printed.rpartition(_FATAL)
+    cause = cause_of(chain_of_text(f"{fatal}{last_words}"))
+    return ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=at,
+        error_class=error_class,
+        message=shortened(_headed(cause, last_error(printed) or printed or command)),
+        curable=cause is None or cause.curable,
+        next_step=cause.next_step if cause is not None else "read the log of the task",
+        cause=cause.code if cause is not None else None,
+    )
+
+
 def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> ExitRecord:
     """The record of a driver whose runner wrote no outcome: usually spark-submit itself failed."""
     message = last_error(log_tail) or f"the driver ended with exit code {process.exit_code} and gave no reason"

@@ -24,12 +24,30 @@ MASTER_AWAY: Final = _away(
     "master_unavailable",
     "the Spark master does not answer",
     "bring the master back, or correct spark.master",
-    *words(r"All masters are unresponsive", r"Master removed our application"),
+    *words(r"All masters are unresponsive"),
 )
 """Spark's exception often says only that the context was stopped, so the driver probes the master itself too."""
 
 FORGOTTEN: Final = "ApplicationForgotten"
 """Error class of a driver that ended because the master no longer knows its application."""
+
+STOPPED: Final = "ApplicationEnded"
+"""Error class of a driver whose SparkContext was stopped, and not by its job."""
+
+APPLICATION_ENDED: Final = curable(
+    "application_ended",
+    "the cluster ended the application, or Spark stopped it",
+    "find out who or what ended it: the cluster manager's page of the application (`yarn application -status …`, the "
+    "Spark master's page, `kubectl get events`) and driver.log. If a person killed it to end the stream: `streamwarden "
+    "stop` keeps it stopped, a killed application is started again",
+    *classes(STOPPED),
+    *words(r"Master removed our application"),
+)
+"""Spark's exceptions do not say why a context was stopped, and an idle query raises none: the driver asks the context.
+"""
+
+CONTAINER_LOST: Final = "ContainerLost"
+"""Error class of a driver in cluster mode that ended without a word of its own."""
 
 API_SERVER_AWAY: Final = _away(
     "api_server_unavailable",
@@ -56,6 +74,13 @@ UNREACHABLE: Final = (
         "nothing to do: the next driver registers with the new master. Set spark.deploy.recoveryMode so that "
         "the master keeps its applications through a restart",
         *classes(FORGOTTEN),
+    ),
+    APPLICATION_ENDED,
+    curable(
+        "container_lost",
+        "the driver's container was killed or lost, or its node went down",
+        "nothing to do: the next driver is submitted. The log of the application and of its node say what ended it",
+        *classes(CONTAINER_LOST),
     ),
     API_SERVER_AWAY,
     _away(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from streamwarden.checkpoint.changed_input import describe_changed
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import VerificationError
 from streamwarden.services.auditing.gathering import commit_times, gather, held_checkpoint, is_kept, readable
@@ -186,7 +187,7 @@ def requested(
         given = input_of(spec, logs.checkpoint, audited)
         document = {
             "spec": spec_to_dict(spec),
-            "checkpoint": spec.checkpoint if held is None else f"file://{held.path}",
+            "checkpoint": spec.checkpoint if held is None else to_hadoop(held.path),
             "after": audited.after,
             "upto": audited.upto,
             "named": _NAMED,

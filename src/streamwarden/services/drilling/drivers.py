@@ -1,6 +1,7 @@
 """The fork's drivers, through the same fleet and under the same lease rules as any stream's."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,9 @@ from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.handovers import ask_to_hold
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
+from streamwarden.services.fleet.applications.submission import submit
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.stream.spark import DeployMode
 
 _ASK_AGAIN: Final = 1.0
 """Seconds between two attempts to start a driver while the lease of another one has not expired."""
@@ -26,8 +29,14 @@ class ForkDrivers:
         self.kill, self.freeze, self.thaw, self.is_running = fleet.kill, fleet.freeze, fleet.thaw, fleet.is_running
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
-        env = self._clock.environment(run_id)
-        return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env).record
+        env, by = self._clock.environment(run_id), f"drill:{run_id}"
+        if fork.spec.spark.deploy_mode is DeployMode.CLIENT:
+            return self._fleet.start(fork.spec, launched_by=by, env=env).record
+        latest = self.latest(fork)
+        if latest is not None and self._fleet.observe(latest.driver_id).alive:
+            return latest
+        through = partial(submit, fork.spec, environ=env)
+        return self._fleet.submit(fork.spec, launched_by=by, through=through, env=env)[0]
 
     def latest(self, fork: ForkView) -> DriverRecord | None:
         return self._store.drivers.latest(fork.stream)

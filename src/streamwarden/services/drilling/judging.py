@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamwarden.adapters.store import Store
@@ -28,14 +28,13 @@ from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconcil
 
 
 class ForkHealth:
-    """Implements `drills.ports.Health`: the checks of every stream, on the fork. Stores nothing and notifies no one."""
+    """Implements `drills.ports.Health`: checks of every stream, on the fork. Stores nothing and notifies no one."""
 
     def __init__(self, health_monitor: HealthMonitor) -> None:
         self._health_monitor = health_monitor
 
-    def evaluate(self, fork: ForkView) -> Sequence[Verdict]:
-        """All verdicts now. Raises StoreError."""
-        return self._health_monitor.judge(fork.spec, time.time())
+    def evaluate(self, fork: ForkView, checks: Collection[str]) -> Sequence[Verdict]:
+        return self._health_monitor.judge(fork.spec, time.time(), checks)
 
 
 class ForkVerifier:

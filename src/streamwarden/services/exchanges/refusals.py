@@ -15,7 +15,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, LeaseHeld
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.fleet.claims import LEASE_TTL
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import STORED, StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -44,10 +44,12 @@ def alone(store: "Store", spec: StreamSpec, at: float) -> Iterator[None]:
 
 
 def require_exchangeable(spec: StreamSpec, *places: str) -> None:
-    """Raises CheckpointError if one of the places is neither on a disk of this host nor in an object store."""
+    """Raises CheckpointError if one of the places is neither on a disk of this host nor in an object store or HDFS."""
     for place in places:
-        if not (OBJECT_STORE.match(place) or isinstance(open_path(place).fs, LocalFiles)):
-            raise _elsewhere(spec, f"{place} is in a storage in which nothing is exchanged", "or an s3a:// URL")
+        if not (STORED.match(place) or isinstance(open_path(place).fs, LocalFiles)):
+            raise _elsewhere(
+                spec, f"{place} is in a storage in which nothing is exchanged", "or an s3a:// or hdfs:// URL"
+            )
 
 
 def require_on_disk(spec: StreamSpec) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.errors import LaunchRefused, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.failures.causes import LAUNCH_REFUSED
+from streamwarden.lifecycle.failures.exits import not_submitted
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.exits.driver_ids import driver_folders, new_driver_id
 from streamwarden.stream.spec import StreamSpec
@@ -40,15 +41,7 @@ def claim(
 
 def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, now: float) -> None:
     """Release the lease of a launch that failed, and record the error as the driver's exit."""
-    exit = ExitRecord(
-        kind=ExitKind.FAILED,
-        ended_at=now,
-        error_class=type(error).__name__,
-        message=_without_next_step(error),
-        curable=not isinstance(error, LaunchRefused),
-        next_step=getattr(error, "next_step", ""),
-        cause=LAUNCH_REFUSED.code if isinstance(error, LaunchRefused) else None,
-    )
+    exit = _exit(error, now)
     with contextlib.suppress(StoreError):
         store.leases.release(lease, now=now)
     with contextlib.suppress(StoreError):
@@ -56,8 +49,18 @@ def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, 
         store.drivers.exited(record.driver_id, exit)
 
 
-def _without_next_step(error: Exception) -> str:
-    """The words of the error; an exit has a field of its own for what to do next."""
+def _exit(error: Exception, now: float) -> ExitRecord:
+    """The exit of a launch that failed. What is not Streamwarden's own error comes from spark-submit."""
     if not isinstance(error, StreamwardenError):
-        return str(error)
-    return str(StreamwardenError(error.observed, expected=error.expected, where=error.where))
+        return not_submitted(type(error).__name__, str(error), at=now)
+    refused = isinstance(error, LaunchRefused)
+    return ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=now,
+        error_class=type(error).__name__,
+        # The exit has a field of its own for what to do next.
+        message=str(StreamwardenError(error.observed, expected=error.expected, where=error.where)),
+        curable=not refused,
+        next_step=error.next_step,
+        cause=LAUNCH_REFUSED.code if refused else None,
+    )

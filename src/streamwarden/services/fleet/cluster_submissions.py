@@ -10,12 +10,14 @@ from streamwarden.clusters import MANAGERS
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.failures.exits import failure
+from streamwarden.lifecycle.failures.outage_causes import CONTAINER_LOST
 from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.services.fleet.claims import abandon, claim
 from streamwarden.services.fleet.driver_lookup import Finder
 from streamwarden.services.fleet.exits.cleaning import clean
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
-from streamwarden.services.fleet.fencing import fence_off
+from streamwarden.services.fleet.hosts.fencing import fence_off
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.fleet.launching.launch import driver_environment, remote_environment, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
@@ -86,35 +88,43 @@ class ClusterSubmissions:
         clean(self._data, spec.name)
         return record, application
 
-    def conclude(self, driver_id: str, failure: str | None) -> ExitRecord | None:
+    def conclude(self, driver_id: str, said: str | None) -> ExitRecord | None:
         """Record the exit of a driver that its cluster says has ended, without waiting for its lease to expire.
 
         Args:
-            failure: what the cluster says of it, None if it ended without an error; an outcome that the runner left
+            said: what the cluster says of it, None if it ended without an error; an outcome that the runner left
                 wins.
         """
         record = self._store.drivers.get(driver_id)
         if record is None or record.exit is not None:
             return record.exit if record is not None else None
         folder = Path(record.folder)
-        if folder.is_dir():
+        if folder.is_dir() and not (folder / files.EXIT).exists():  # a drill that killed it has written that
             if files.read_outcome(folder) is None:
-                files.write_outcome(folder, _of_application(failure, self._clock(), files.read_stop(folder)))
+                ran, stop = record.process is not None, files.read_stop(folder)
+                files.write_outcome(folder, _of_application(said, self._clock(), stop, ran=ran))
             # There was no supervisor process to write it; with it the folder counts as that of an ended driver.
             document = {"exit_code": None, "signal": None, "ended_at": self._clock()}
             files.write_document(folder / files.EXIT, document)
         return self._exits.record_exit(record)
 
 
-def _of_application(failure: str | None, now: float, stop: StopRequest | None) -> ExitRecord:
-    """The exit of a driver in cluster mode whose runner left no outcome. Pure."""
-    if failure is None:
+def _of_application(said: str | None, now: float, stop: StopRequest | None, *, ran: bool) -> ExitRecord:
+    """The exit of a driver in cluster mode whose runner left no outcome. Pure.
+
+    Args:
+        said: what the cluster says of its failure; None: it ended without one.
+        ran: the driver had begun.
+    """
+    if said is None:
         kind = ExitKind.COMPLETED if stop is None else ExitKind.STOPPED
         return ExitRecord(kind=kind, ended_at=now, message="its application ended without an error")
+    if ran:
+        return failure(CONTAINER_LOST, said, at=now, cut_batch=None, built=True)
     return ExitRecord(
         kind=ExitKind.FAILED,
         ended_at=now,
         error_class="ApplicationFailed",
-        message=failure,
+        message=said,
         next_step=f"read the application's own log: {_LOGS}",
     )

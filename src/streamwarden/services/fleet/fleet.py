@@ -52,7 +52,7 @@ class Fleet:
         exits = ExitRecorder(store, clock, alive)
         finder = Finder(store, exits, clock)
         cluster = ClusterSubmissions(store, self._data, finder, exits, clock)
-        self._stopper = Stopper(store, exits, clock)
+        self._stopper = Stopper(store, exits, clock, alive)
         self.start = Starter(store, self._data, finder, clock).start
         self.submit, self.conclude = cluster.submit, cluster.conclude
         self.observe, self.observe_record = exits.observe, exits.observe_record

@@ -18,10 +18,10 @@ from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
-from streamwarden.services.fleet.fencing import fence_off
+from streamwarden.services.fleet.hosts.fencing import fence_off
+from streamwarden.services.fleet.hosts.placement import require_fit_host
 from streamwarden.services.fleet.launch_check import require_fit, spend_permission
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
-from streamwarden.services.fleet.placement import require_fit_host
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec

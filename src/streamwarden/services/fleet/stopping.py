@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,12 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.events import STOP_REQUESTED
+from streamwarden.lifecycle.lease import Liveness
 from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
+from streamwarden.services.fleet.applications import application_of
 from streamwarden.services.fleet.desired_state import set_desired, silence_stream
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StopPolicy
 from streamwarden.waiting import wait_until
 
@@ -24,13 +28,18 @@ _STOPS_WITHIN: Final = 2.0
 """Seconds within which SIGSTOP must have taken effect; a process that hangs in the kernel takes longer."""
 
 
+_GONE_WITHIN: Final = 10.0
+"""Seconds from SIGKILL until a process must be gone; more means that it hangs in the kernel."""
+
+
 class Stopper:
     """Requests stops of drivers."""
 
-    def __init__(self, store: Store, exits: ExitRecorder, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, exits: ExitRecorder, clock: Callable[[], float], alive: Liveness) -> None:
         self._store = store
         self._exits = exits
         self._clock = clock
+        self._alive = alive
 
     def request(
         self,
@@ -61,7 +70,7 @@ class Stopper:
         if record is None:
             return None
         folder = Path(record.folder)
-        policy = _policy(folder)
+        policy = stop_policy(folder)
         term_at = now + (policy.batch_deadline if batch_deadline is None else batch_deadline)
         request = StopRequest(
             driver_id=record.driver_id,
@@ -80,9 +89,25 @@ class Stopper:
         return request
 
     def kill(self, driver_id: str) -> bool:
-        """SIGKILL to the driver's process group; False if there was no such process any more."""
-        process = self._process(driver_id)
-        return process is not None and processes.signal_group(process, signal.SIGKILL)
+        """SIGKILL to the driver's process group; False if there was no such process any more.
+
+        In cluster mode no supervisor process records the end, so it is recorded here once the driver is gone. The
+        manager of the cluster kills a driver on another host.
+        """
+        record, process = self._store.drivers.get(driver_id), self._process(driver_id)
+        if record is None or process is None:
+            return False
+        folder = Path(record.folder)
+        in_cluster = _mode(folder) is DeployMode.CLUSTER
+        if self._alive(process) is None:
+            killed = in_cluster and _kill_in_cluster(folder)
+        else:
+            killed = processes.signal_group(process, signal.SIGKILL)
+            if killed and in_cluster:
+                processes.await_end(process, _GONE_WITHIN)
+        if killed and in_cluster:
+            _record_kill(folder, self._clock())
+        return killed
 
     def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
         """SIGSTOP to the driver's process group, for a drill; returns whether it is paused now.
@@ -130,7 +155,27 @@ class Stopper:
         return record
 
 
-def _policy(folder: Path) -> StopPolicy:
+def _mode(folder: Path) -> DeployMode:
+    """Where the driver of the folder runs."""
+    document = (files.read_document(folder / files.SPEC) or {}).get("spark") or {}
+    return DeployMode(document.get("deploy_mode", DeployMode.CLIENT))
+
+
+def _kill_in_cluster(folder: Path) -> bool:
+    from streamwarden.config.loading import spec_from_dict  # pydantic: a process that only observes does not import it
+
+    spec = spec_from_dict(files.read_document(folder / files.SPEC) or {})
+    application = application_of(spec, folder.name, os.environ)
+    return application is not None and application.kill()
+
+
+def _record_kill(folder: Path, now: float) -> None:
+    """Write what a supervisor process would have seen."""
+    document = {"exit_code": None, "signal": int(signal.SIGKILL), "ended_at": now}
+    files.write_document(folder / files.EXIT, document)
+
+
+def stop_policy(folder: Path) -> StopPolicy:
     """The stop policy of the spec that the driver runs."""
     document = (files.read_document(folder / files.SPEC) or {}).get("stop") or {}
     return StopPolicy(**{name: float(seconds) for name, seconds in document.items()})

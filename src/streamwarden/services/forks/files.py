@@ -1,16 +1,16 @@
-"""The files of a fork, on this host or in the object store of its origin: how they get there, and how they go."""
+"""The files of a fork, on this host or in the storage of its origin: how they get there, and how they go."""
 
 from collections.abc import Collection, Iterable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from streamwarden import disk
-from streamwarden.adapters.storage.files import FsspecFiles, download, link_or_copy, open_path
-from streamwarden.adapters.storage.moving import bring
+from streamwarden.adapters.storage.files import download, link_or_copy, open_path
+from streamwarden.adapters.storage.moving import bring, remove
 from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
-from streamwarden.stream.spec import OBJECT_STORE
+from streamwarden.stream.spec import STORED
 
 
 def carry_out(
@@ -19,20 +19,20 @@ def carry_out(
     """Write, link and copy, in the order of the steps.
 
     Args:
-        origin: the file system that the links' sources are on. What goes into an object store comes from that store,
-            which copies it, or from this host.
+        origin: the file system that the links' sources are on. What goes into an object store or HDFS comes from there,
+            or from this host.
         connection: to that store.
         skip_purged: leave out a link whose source is gone; otherwise that raises FileNotFoundError.
     """
     made: set[Path] = set()
     for step in steps:
-        if OBJECT_STORE.match(step.target):
+        if STORED.match(step.target):
             stored = open_path(step.target, connection)
             match step:
                 case Write(text=text):
                     stored.write(text.encode())
                 case Link(source=source):
-                    bring(Location(stored.fs, source) if OBJECT_STORE.match(source) else open_path(source), stored)
+                    bring(open_path(source, connection), stored)
             continue
         target = Path(step.target)
         if target.parent not in made:
@@ -114,7 +114,7 @@ def remove_stored(path: str, connection: str | None) -> bool:
     Raises CheckpointError if the store does not allow it.
     """
     try:
-        return _store(path, connection).remove(path)
+        return remove(open_path(path, connection))
     except OSError as error:
         raise _unusable(path, error) from error
 
@@ -124,26 +124,20 @@ def remove_empty(path: str, connection: str | None) -> None:
 
     Raises CheckpointError if the store does not allow it.
     """
-    store = _store(path, connection)
+    stored = open_path(path, connection)
     try:
-        if not store.names(path):
-            store.remove(path)
+        if not stored.names():
+            remove(stored)
     except FileNotFoundError:
         return
     except OSError as error:
         raise _unusable(path, error) from error
 
 
-def _store(path: str, connection: str | None) -> FsspecFiles:
-    fs = open_path(path, connection).fs
-    assert isinstance(fs, FsspecFiles)  # the path is a URL of a store
-    return fs
-
-
 def _unusable(path: str, error: OSError) -> CheckpointError:
     return CheckpointError(
         f"the fork's folder cannot be used: {error}",
-        expected="a place that this key may list, read, write and delete, and room on this host",
+        expected="a place that this user or key may list, read, write and delete, and room on this host",
         where=path,
-        next_step="check that the object store runs and what the key may do there, or name another folder (`fork.at`)",
+        next_step="see that the storage runs and what its user or key may do there, or name another place (`fork.at`)",
     )

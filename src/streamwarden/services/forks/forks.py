@@ -19,7 +19,7 @@ from streamwarden.services.forks.scripts import is_script, require_script_fork, 
 from streamwarden.services.forks.spec import ForkRequest, batches_left, forked_spec, in_batches, request_of
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import STORED, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from the remaining ones."""
@@ -49,9 +49,9 @@ def fork(
 
     The fork of a script gets nothing: its driver creates its files, and it reads the input where it is.
 
-    Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
-    sink, a database that does not allow it), the batch is not kept any more (with the rewinds that are possible), or
-    `into` is not empty.
+    Raises CheckpointError if the stream cannot be forked (remote paths other than s3a:// and hdfs://, a job with its
+    own source or sink, a database that does not allow it), the batch is not kept any more (with the rewinds that are
+    possible), or `into` is not empty.
     """
     into = into.absolute()
     if is_script(spec):
@@ -150,9 +150,9 @@ def clear(into: Path, forked: StreamSpec) -> None:
 
 
 def stored_places(forked: StreamSpec) -> tuple[str, ...]:
-    """The folders of a fork in an object store."""
+    """The folders of a fork in an object store or in HDFS."""
     places = (forked.checkpoint, forked.sink.path, forked.quarantine)
-    return tuple(place for place in places if place is not None and OBJECT_STORE.match(place))
+    return tuple(place for place in places if place is not None and STORED.match(place))
 
 
 def drop_scratch(forked: StreamSpec) -> list[str]:

@@ -24,7 +24,7 @@ from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.needed import Tables, snapshots
 from streamwarden.lifecycle.forks.plan import Survey
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import FORKED, StreamSpec
 from streamwarden.waiting import wait_until
 
 COMMIT_WITHIN: Final = 10.0
@@ -88,13 +88,13 @@ def saved_origin_of(spec: StreamSpec, saved: SavedOrigin) -> Origin:
 def _place(url: str | None, spec: StreamSpec) -> Location:
     """A place of the stream."""
     origin = open_path(url, spec.storage.connection) if url else None
-    supported = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith("s3a://"))
+    supported = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith(FORKED))
     if origin is None or not supported or set(origin.path) & set("*?[{"):
         raise CheckpointError(
             f"a fork cannot be made of {url!r}",
-            expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
+            expected="local folders or s3a:// or hdfs:// URLs, no wildcards, as checkpoint, source.path and sink.path",
             where=spec.file or spec.name,
-            next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
+            next_step="name one folder each, on a disk of this host, on s3a:// or hdfs://; no other stream is drilled",
         )
     return origin
 

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from streamwarden import sinks, sources
 from streamwarden.adapters.jvm.connectors import needed
+from streamwarden.clusters import manager_of
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import SUFFIX, Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -15,7 +16,7 @@ from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, StoredSource
-from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import (
     NAME_PATTERN,
     ForeachBatch,
@@ -94,9 +95,14 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         quarantine=places.quarantine if spec.quarantine is not None else None,
         storage=spec.storage if places.stored else StorageSpec(),
         trigger=_trigger(spec, feed),
-        # A drill starts the driver itself, where it can see and kill it.
-        spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
+        spark=_forked_spark(spec),
     )
+
+
+def _forked_spark(spec: StreamSpec) -> SparkSpec:
+    """A drill starts the driver itself: in its cluster if it can find and kill it there, else on its own host."""
+    mode = spec.spark.deploy_mode if manager_of(spec.spark.master).drills_in_cluster else DeployMode.CLIENT
+    return replace(spec.spark, deploy_mode=mode, conf=real_time_format(spec) | spec.spark.conf)
 
 
 def _trigger(spec: StreamSpec, feed: Feed) -> TriggerSpec:
@@ -123,7 +129,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         checkpoint=places.checkpoint,
         queries={},
         trigger=TriggerSpec(processing_time=None, available_now=True),
-        spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
+        spark=_forked_spark(spec),
         fork=ScriptFork(
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),

@@ -14,8 +14,8 @@ from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.processes import this_host
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.hosts.report import HostReport, host_name
+from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.services.fleet.launching.deployed_code import packages
-from streamwarden.services.fleet.placement import storage_id
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

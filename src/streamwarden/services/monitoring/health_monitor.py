@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.processes import is_alive
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.errors import CheckpointError
-from streamwarden.health.evaluate import evaluate
+from streamwarden.health.check import Check
+from streamwarden.health.checks import CHECK_NAMES, CHECKS
+from streamwarden.health.evaluate import evaluate, named_checks
 from streamwarden.health.incidents.incident import Changes, IncidentPolicy
 from streamwarden.health.shown_verdicts import overall, silenced
 from streamwarden.health.signals.partitions import spread
@@ -22,7 +24,7 @@ from streamwarden.health.signals.services import attempts
 from streamwarden.health.signals.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
+from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Probed, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
@@ -33,7 +35,7 @@ from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.fleet.exits.liveness import is_alive as driver_alive
 from streamwarden.services.incidents.incident_keeper import IncidentKeeper
 from streamwarden.services.monitoring import quarantined
-from streamwarden.services.monitoring.probe import ProbeResult, probe, skipped_of
+from streamwarden.services.monitoring.probe import ProbeResult, probe, probes_of, skipped_of
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream.spec import StreamSpec
 
@@ -122,11 +124,13 @@ class HealthMonitor:
         self._paused = paused
         self._look_back = look_back
 
-    def judge(self, spec: StreamSpec, now: float) -> tuple[Verdict, ...]:
-        """The verdicts on one stream (or fork) at `now`, without saving them. Raises StoreError."""
-        parts = self._units([spec], now)
-        windows = self._windows(parts, now, self._previous(parts), Services())
-        return tuple(verdict for window, _ in windows for verdict in evaluate(window, self._thresholds))
+    def judge(self, spec: StreamSpec, now: float, only: Collection[str] = CHECK_NAMES) -> tuple[Verdict, ...]:
+        """The verdicts of the checks with these names on one stream (or fork) at `now`, without saving them. Only what
+        they need is read. Raises StoreError."""
+        parts, checks = self._units([spec], now), named_checks(only)
+        windows = self._windows(parts, now, self._previous(parts), Services(), checks)
+        verdicts = [verdict for window, _ in windows for verdict in evaluate(window, self._thresholds, checks)]
+        return tuple(verdict for verdict in verdicts if verdict.check in only)
 
     def window(self, spec: StreamSpec, now: float) -> Window:
         """The input of the checks; for a stream with several queries, that of its driver. Raises StoreError."""
@@ -210,17 +214,21 @@ class HealthMonitor:
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
+        checks: Sequence[Check] = CHECKS,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, and the failed probes. `services`: see `probe`."""
+        """Each part's window, with what the checks need, and the failed probes. `services`: see `probe`."""
+        probed = probes_of(checks)
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
         store = self._store
         with ThreadPoolExecutor(_PROBES) as pool:
             of_each = pool.map if len(specs) > 1 else map  # one needs no thread
-            results = dict(zip(names, of_each(partial(probe, services=services), specs), strict=True))
+            results = dict(zip(names, of_each(partial(probe, services=services, checks=checks), specs), strict=True))
             batches = store.batches.windows(names, self._look_back)
-            skipped = dict(zip(names, of_each(lambda spec: skipped_of(spec, batches[spec.name]), specs), strict=True))
+            output = [spec for spec in specs if Probed.SKIPPED in probed]
+            found = of_each(lambda spec: skipped_of(spec, batches[spec.name]), output)
+            skipped = {spec.name: one for spec, one in zip(output, found, strict=True)}
         filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
         older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
@@ -254,11 +262,11 @@ class HealthMonitor:
                 restarter=self._restarter(stream, history, alive=alive, wanted=stream not in wanted_stopped),
                 state=result.state,
                 waiting=result.waiting,
-                skipped=skipped[spec.name],
+                skipped=skipped.get(spec.name),
                 answers=result.answers,
                 logs=result.logs,
                 readings=result.readings,
-                quarantined=quarantined.sample(spec, recent),
+                quarantined=quarantined.sample(spec, recent) if Probed.QUARANTINED in probed else None,
                 gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),
                 previous=before,
                 part=part.part,

@@ -1,7 +1,7 @@
 """Probes a stream outside the store: its checkpoint, its services, and the input that waits."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,8 +12,10 @@ from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
+from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.signals.services import Need, needs
 from streamwarden.health.window import (
@@ -21,13 +23,13 @@ from streamwarden.health.window import (
     Batch,
     DeclaredInput,
     DeclaredSavepoints,
+    Probed,
     Reading,
     Service,
     StateInstance,
     WaitingInput,
 )
 from streamwarden.lifecycle.forks.script_sources import is_recursive
-from streamwarden.lifecycle.location import plain_path
 from streamwarden.lifecycle.savepoints.savepoint import root_of
 from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.monitoring.reachability import Services
@@ -59,9 +61,9 @@ class ProbeResult:
         return planned_times(self.checkpoint), committed_times(self.checkpoint)
 
 
-def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
-    """Probe the checkpoint, the input and the services of `spec`. Never raises for something missing, damaged or
-    unreachable.
+def probe(spec: StreamSpec, services: Services | None = None, checks: Sequence[Check] = CHECKS) -> ProbeResult:
+    """Probe the checkpoint, the input and the services of `spec`, as far as `checks` need it. Never raises for
+    something missing, damaged or unreachable.
 
     Threads may probe different streams at the same time.
 
@@ -69,7 +71,7 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
         services: the services' answers so far. Each is asked once for all probes that share it, so share it only
             as long as an answer may be taken to hold: for one evaluation.
     """
-    services = services or Services()
+    services, wanted = services or Services(), probes_of(checks)
     answers = tuple(services.answer(need) for need in needs(spec))
     try:
         checkpoint = checkpoint_of(spec)
@@ -80,14 +82,14 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     state, waiting, logs = None, None, None
     readings: Mapping[Reading[Any], object] = {}
     try:
-        state = _state(checkpoint)
-        readings = _readings(spec, checkpoint)
-        logs = None if log.planned is None else _logs(spec, checkpoint)
-        why_not = _why_not_asked(spec, services)
+        state = _state(checkpoint) if Probed.STATE in wanted else None
+        readings = _readings(spec, checkpoint, checks)
+        logs = _logs(spec, checkpoint) if Probed.LOGS in wanted and log.planned is not None else None
+        why_not = _why_not_asked(spec, services) if Probed.WAITING in wanted else None
         if why_not is not None:
             problems.append(why_not)
             answers = _without_offsets(spec, answers, None, why_not)
-        elif isinstance(spec.source, StoredSource):
+        elif Probed.WAITING in wanted and isinstance(spec.source, StoredSource):
             waiting = spec.source.waiting(spec, checkpoint)
     except SourceUnresponsive as error:
         problems.append(str(error))
@@ -105,6 +107,11 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
         answers=answers,
         problems=tuple(problems),
     )
+
+
+def probes_of(checks: Iterable[Check]) -> frozenset[Probed]:
+    """What the checks need of what is read outside the store."""
+    return frozenset(wanted for check in checks for wanted in check.probes)
 
 
 def skipped_of(spec: StreamSpec, batches: Sequence[Batch]) -> SkippedBatches | None:
@@ -128,7 +135,7 @@ def _output(spec: StreamSpec, batches: Sequence[Batch]) -> str | None:
         return spec.sink.path if spec.sink.MANIFEST else None
     newest = next((batch.progress.sink for batch in reversed(batches) if batch.progress is not None), "")
     written = _FILE_SINK.fullmatch(newest)
-    return None if written is None else plain_path(written["path"])
+    return None if written is None else of_hadoop(written["path"])
 
 
 def _state(checkpoint: Location) -> tuple[StateInstance, ...]:
@@ -153,7 +160,7 @@ def _logs(spec: StreamSpec, checkpoint: Location) -> tuple[CompactLog, ...] | No
         return None
 
 
-def _readings(spec: StreamSpec, checkpoint: Location) -> Mapping[Reading[Any], object]:
+def _readings(spec: StreamSpec, checkpoint: Location, checks: Iterable[Check]) -> Mapping[Reading[Any], object]:
     """What the checks' own readings find. One that cannot be read is left out, and the other probes go on."""
 
     def recursive() -> bool:
@@ -163,7 +170,7 @@ def _readings(spec: StreamSpec, checkpoint: Location) -> Mapping[Reading[Any], o
 
     declared = DeclaredInput(folders=spec.source.folders, recursive=recursive, savepoints=_savepoints(spec))
     found: dict[Reading[Any], object] = {}
-    for reading in (reading for check in CHECKS for reading in check.readings):
+    for reading in (reading for check in checks for reading in check.readings):
         with suppress(StreamwardenError, OSError):
             found[reading] = reading.read(checkpoint, declared)
     return found

@@ -12,7 +12,7 @@ from streamwarden.health.quarantine import QuarantineGap, QuarantineSample, gaps
 from streamwarden.health.signals.hysteresis import MEMORY
 from streamwarden.health.window import Batch
 from streamwarden.lifecycle.driver import DriverEvent
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import STORED, StreamSpec
 
 _BATCHES: Final = 3
 """Batches with malformed rows that are looked up: the quarantine of the newest may not be written yet."""
@@ -32,7 +32,7 @@ def sample(spec: StreamSpec, batches: Sequence[Batch]) -> QuarantineSample | Non
     """Rows of the newest of `batches` that the quarantine has some of. A quarantine that cannot be read here gives
     None: the counts of the reports do not depend on it."""
     quarantine = spec.quarantine
-    if quarantine is None or ("://" in quarantine and not OBJECT_STORE.match(quarantine)):
+    if quarantine is None or ("://" in quarantine and not STORED.match(quarantine)):
         return None
     newest = reversed(batches[-MEMORY:])
     malformed = (batch for batch in newest if batch.progress is not None and batch.progress.malformed)

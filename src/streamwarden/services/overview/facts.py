@@ -10,7 +10,7 @@ from streamwarden.config.loading import Catalog
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
-from streamwarden.health.signals.executors import ACTIVE, LOST
+from streamwarden.health.signals.executors import COUNTED
 from streamwarden.health.signals.series import FRESH
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import Measurement
@@ -89,7 +89,7 @@ def read_facts(
         handling=Handling(actions=store.incident_actions.current(now), mutes=store.mutes.since(now)),
         drills=store.journals.newest(),
         ended_drills=store.journals.newest(ended=True),
-        executors=store.measurements.recents(wanted, now - FRESH, (ACTIVE, LOST)),
+        executors=store.measurements.recents(wanted, now - FRESH, COUNTED),
         flows=store.batches.flows_since(parts, now - RATE_WINDOW),
     )
 

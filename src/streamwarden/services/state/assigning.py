@@ -1,32 +1,20 @@
-"""Gives a key of the state of a stopped stream another value.
+"""Gives a key of the state of a stopped stream another value."""
 
-Spark writes a copy of the checkpoint with it, which is verified (`services.state.rewriting`). A savepoint is taken, and
-then the copy takes the checkpoint's place (`services.exchanges.exchanging`).
-"""
-
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar, Final
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.exchanges.exchange import Exchange
-from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.lifecycle.surgery.assignment import Assign, Assigned, Assignment, require_assignable, unwanted
 from streamwarden.lifecycle.time_travel.tables import StateTable, choose_table
 from streamwarden.services.auditing.work import work_folder
-from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
-from streamwarden.services.savepoints.creating import create
-from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.state.gathering import held
 from streamwarden.services.state.looking import ask
 from streamwarden.services.state.rewriting import Place
+from streamwarden.services.state.surgery import Operated, Surgery
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +41,7 @@ class ValueChange:
     assigned: Assigned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingResult:
-    """What was done. None: an interrupted setting was completed. `savepoint`: the way back."""
-
-    exchanged: Exchanged
-    change: ValueChange | None
-    savepoint: Savepoint | None
+SettingResult = Operated[ValueChange]
 
 
 def plan(spec: StreamSpec, wanted: Setting) -> ValueChange:
@@ -78,57 +60,24 @@ def plan(spec: StreamSpec, wanted: Setting) -> ValueChange:
         return _value_change(request, _ask(place, state.folder, request))
 
 
-def assign(
-    store: "Store", spec: StreamSpec, wanted: Setting, author: Author, *, now: Callable[[], float] = time.time
-) -> SettingResult:
-    """Give a key of a stopped stream another value, or complete a setting that was killed.
+class _Surgery(Surgery[Setting, ValueChange]):
+    __slots__ = ()
+    command: ClassVar = "set"
 
-    Raises as `plan`, and:
-        CheckpointError: Spark's result is not the state with that value. Nothing is changed then.
-        LeaseHeld: the stream runs.
-        StoreError: the store is down.
-    """
-    made: list[_SettingChange] = []
-
-    def change() -> Change:
-        made.append(_SettingChange(Place.stopped(spec), wanted, author, now))
-        return made[0]
-
-    done = exchange(store, spec, change, wanted.subject(spec.name), now=now)
-    return SettingResult(
-        exchanged=done,
-        change=made[0].done[0] if made else None,
-        savepoint=made[0].taken[0] if made else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _SettingChange(Change):
-    place: Place
-    wanted: Setting
-    author: Author
-    now: Callable[[], float]
-    done: list[ValueChange] = field(default_factory=list)
-    taken: list[Savepoint] = field(default_factory=list)
-
-    def planned(self, checkpoint: str, stamp: str) -> Exchange:
-        name = self.place.spec.name  # no record names the key: the command is the one that was given
-        return self.place.exchange(
-            checkpoint, stamp, self.author, subject=self.wanted.subject(name), command=f"set {name} …"
-        )
-
-    def fill(self, exchange: Exchange) -> None:
-        with self.place.copied(exchange.prepared) as copy:
-            request = _request(self.place, self.wanted, self.place.uri, f"file://{copy.path}")
+    def write(self, path: str) -> ValueChange:
+        with self.place.copied(path) as copy:
+            request = _request(self.place, self.wanted, self.place.uri, to_hadoop(copy.path))
             with work_folder(self.place.spec) as folder:
                 assigned = _ask(self.place, folder, request)
             self.place.require_exact(copy, lambda differences: unwanted(differences, assigned, request))
-        self.done.append(_value_change(request, assigned))
+        return _value_change(request, assigned)
 
-    def prove(self, exchange: Exchange) -> str:
-        """That is done: the states were compared. Now there is something to go back from."""
-        self.taken.append(create(self.place.spec, None, self.author, now=self.now))
-        return f"1 row; savepoint {self.taken[0].id}"
+    def amount(self, changed: ValueChange) -> str:
+        return "1 row"
+
+
+assign: Final = _Surgery.operate
+"""Gives a key of a stopped stream another value, or completes a setting that was killed."""
 
 
 def _request(place: Place, wanted: Setting, read: str, into: str | None = None) -> Assign:

@@ -1,32 +1,19 @@
-"""Deletes keys from the state of a stopped stream.
+"""Deletes keys from the state of a stopped stream."""
 
-Spark writes a copy of the checkpoint without them, which is verified (`services.state.rewriting`). A savepoint is
-taken, and then the copy takes the checkpoint's place (`services.exchanges.exchanging`).
-"""
-
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.lifecycle.exchanges.exchange import Exchange
-from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.lifecycle.surgery.rewriting import Found, Keys
 from streamwarden.lifecycle.surgery.soundness import require_found
 from streamwarden.lifecycle.time_travel.tables import StateTable
-from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
-from streamwarden.services.savepoints.creating import create
-from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.state.gathering import held
 from streamwarden.services.state.rewriting import Place
+from streamwarden.services.state.surgery import Operated, Surgery
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_count
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +38,7 @@ class Counted:
     found: Found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """What was done. None: an interrupted deletion was completed. `savepoint`: the way back."""
-
-    exchanged: Exchanged
-    counted: Counted | None
-    savepoint: Savepoint | None
+Deleted = Operated[Counted]
 
 
 def count(spec: StreamSpec, wanted: Deletion) -> Counted:
@@ -77,31 +58,6 @@ def count(spec: StreamSpec, wanted: Deletion) -> Counted:
     return _counted(place, done.found)
 
 
-def delete(
-    store: "Store", spec: StreamSpec, wanted: Deletion, author: Author, *, now: Callable[[], float] = time.time
-) -> Deleted:
-    """Delete keys from the state of a stopped stream, or complete a deletion that was killed.
-
-    Raises as `count`, and:
-        CheckpointError: Spark's result is not the state without the keys. Nothing is changed then.
-        LeaseHeld: the stream runs.
-        StoreError: the store is down.
-    """
-    made: list[_Deletion] = []
-
-    def change() -> Change:
-        place = Place.stopped(spec).with_operator(wanted.operator)
-        made.append(_Deletion(place, wanted, author, now))
-        return made[0]
-
-    done = exchange(store, spec, change, wanted.subject(spec.name), now=now)
-    return Deleted(
-        exchanged=done,
-        counted=_counted(made[0].place, made[0].found[0]) if made else None,
-        savepoint=made[0].taken[0] if made else None,
-    )
-
-
 def copies(spec: StreamSpec) -> tuple[tuple[str, ...], tuple[Path, ...]]:
     """What may still have a key that was deleted: the stream's savepoints, and its previous checkpoints beside it."""
     checkpoint = Path(checkpoint_of(spec).path)
@@ -109,28 +65,23 @@ def copies(spec: StreamSpec) -> tuple[tuple[str, ...], tuple[Path, ...]]:
     return tuple(Savepoints.of(spec).ids()), tuple(before)
 
 
-@dataclass(frozen=True, slots=True)
-class _Deletion(Change):
-    place: Place
-    wanted: Deletion
-    author: Author
-    now: Callable[[], float]
-    found: list[Found] = field(default_factory=list)
-    taken: list[Savepoint] = field(default_factory=list)
+class _Surgery(Surgery[Deletion, Counted]):
+    __slots__ = ()
+    command: ClassVar = "delete"
 
-    def planned(self, checkpoint: str, stamp: str) -> Exchange:
-        name = self.place.spec.name  # no record names the key: the command is the one that was given
-        subject, command = self.wanted.subject(name), f"delete {name} …"
-        return self.place.exchange(checkpoint, stamp, self.author, subject=subject, command=command)
+    @classmethod
+    def place_of(cls, spec: StreamSpec, wanted: Deletion) -> Place:
+        return Place.stopped(spec).with_operator(wanted.operator)
 
-    def fill(self, exchange: Exchange) -> None:
-        self.found.append(self.place.rewrite(exchange.prepared, self.wanted.keys))
+    def write(self, path: str) -> Counted:
+        return _counted(self.place, self.place.rewrite(path, self.wanted.keys))
 
-    def prove(self, exchange: Exchange) -> str:
-        """That is done: the states were compared. Now there is something to go back from."""
-        found = self.found[0]
-        self.taken.append(create(self.place.spec, None, self.author, now=self.now))
-        return f"{format_count(found.keys, 'key')} with {format_count(found.rows, 'row')}; savepoint {self.taken[0].id}"
+    def amount(self, changed: Counted) -> str:
+        return f"{format_count(changed.found.keys, 'key')} with {format_count(changed.found.rows, 'row')}"
+
+
+delete: Final = _Surgery.operate
+"""Deletes keys from the state of a stopped stream, or completes a deletion that was killed."""
 
 
 def _counted(place: Place, found: Found) -> Counted:

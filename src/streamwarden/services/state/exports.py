@@ -34,7 +34,7 @@ def target_of(given: str, spec: StreamSpec) -> Target:
     if format not in _FORMATS:
         raise _refused(given, f"{path.name!r} names no format", "a name that ends with .parquet (a folder) or .csv")
     for place in (spec.checkpoint, spec.sink.path, spec.source.path):
-        if place and path.resolve().is_relative_to(Path(place.removeprefix("file://")).resolve()):
+        if place and path.resolve().is_relative_to(Path(place).resolve()):
             raise _refused(given, f"it is in a place of the stream, {place}", "a place that the stream does not use")
     if not path.parent.is_dir():
         raise _refused(given, "the folder above it does not exist", "an existing folder to put it in")

@@ -16,6 +16,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.operators import operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.formats.state import FileKind, StateStore, state_stores
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import CheckpointError, CheckpointMissing
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.time_travel.batches import choose_batch
@@ -71,7 +72,7 @@ class Held:
         if reads == self.origin:
             with _readable(self.origin):
                 reads = hold(self.origin, self.folder, batches)
-        return f"file://{reads.path}"
+        return to_hadoop(reads.path)
 
     def batch(self, asked: int | None) -> int:
         """See `choose_batch`."""

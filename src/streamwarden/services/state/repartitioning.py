@@ -16,6 +16,7 @@ from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import offsets
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import CheckpointError, ProcessError
 from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.lifecycle.exchanges.repartition import (
@@ -155,7 +156,7 @@ def _rewrite(spec: StreamSpec, copy: Location, partitions: int) -> None:
     """Let Spark add the batch. Raises CheckpointError with what Spark says, ProcessError."""
     process = reader(spec, layout_of(spec, copy), cores=CORES)
     with work_folder(spec) as folder:
-        request = {"checkpoint": f"file://{copy.path}", "partitions": partitions}
+        request = {"checkpoint": to_hadoop(copy.path), "partitions": partitions}
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         try:
             status = run_program("repartition", process, folder, reads=spec, within=_WITHIN)

@@ -15,6 +15,7 @@ from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import log_position, offsets
 from streamwarden.checkpoint.formats.state import SSTS
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.config.schema import load
 from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.lifecycle.forks.places import Places
@@ -100,7 +101,7 @@ class Place:
         nothing is left then."""
         with self.copied(path) as copy:
             with work_folder(self.spec) as folder:
-                done = self.ask(folder, keys, self.uri, f"file://{copy.path}")
+                done = self.ask(folder, keys, self.uri, to_hadoop(copy.path))
             if keys is not None:
                 require_found(done.found, self.spec.checkpoint)
             number = None if self.operator is None else self.operator.operator
@@ -109,7 +110,7 @@ class Place:
 
     @property
     def uri(self) -> str:
-        return f"file://{self.checkpoint.path}"
+        return to_hadoop(self.checkpoint.path)
 
     @contextmanager
     def copied(self, path: str) -> Iterator[Location]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.time_travel.answers import Asked, Difference, Placement, Question
@@ -28,7 +29,7 @@ class StateAt:
 
     @property
     def uri(self) -> str:
-        return f"file://{self.checkpoint.path}"
+        return to_hadoop(self.checkpoint.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from streamwarden.checkpoint.formats.schemas import state_fields
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.lifecycle.location import URL
 from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.lost_inputs import records_like
 from streamwarden.services.verifying.oracle_process import Question, ask_oracle
@@ -27,7 +28,7 @@ from streamwarden.sinks.base import Sink
 from streamwarden.sinks.columns import values_of
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.comparing.columns import report_columns
 from streamwarden.verification.comparing.starts import Start, stale_entries
 from streamwarden.verification.contradictions import contradictions
@@ -143,7 +144,7 @@ def verify(
 def written_places(spec: StreamSpec) -> list[str]:
     """The folders on this host that the stream's queries write."""
     places = (spec.sink.path, spec.checkpoint, spec.quarantine)
-    return [place.removeprefix("file://") for place in places if place and not OBJECT_STORE.match(place)]
+    return [place for place in places if place and not URL.match(place)]
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:

@@ -12,7 +12,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
-from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.formats.uris import to_hadoop, to_path
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
@@ -69,7 +69,8 @@ class FileSink(Sink):
         return replace(self, path=locate(self.path))
 
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
-        return frame.writeStream.format(self.spark_format).options(**self.writer_options()).option("path", self.path)
+        writer = frame.writeStream.format(self.spark_format).options(**self.writer_options())
+        return writer.option("path", to_hadoop(self.path))
 
     def end(
         self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float

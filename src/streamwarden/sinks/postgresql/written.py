@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from streamwarden.adapters.postgresql.access import access
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.base import WRITTEN_BY
 from streamwarden.sinks.postgresql.table import BATCH, Table, find_schema, split
@@ -44,7 +45,7 @@ def table_rows(spark: SparkSession, spec: StreamSpec, after: int, schema: Struct
             next_step="check that the database runs and that the table is the stream's, and run the audit again",
         ) from error
     columns = StructType([*schema.fields, StructField(WRITTEN_BY, LongType())])
-    return spark.read.schema(columns).option("mode", "FAILFAST").json(str(file))
+    return spark.read.schema(columns).option("mode", "FAILFAST").json(to_hadoop(str(file)))
 
 
 def _statement(table: Table, after: int, schema: StructType) -> sql.Composed:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.sources import file_source_log
-from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop, to_path
+from streamwarden.lifecycle.location import same_place
 from streamwarden.sources.audited import AUDIT, AskedSource, CannotBalance, load_exactly
 from streamwarden.verification.comparing.balance import Range
 
@@ -34,7 +35,7 @@ def read_files(asked: AskedSource, folders: Folders) -> DataFrame:
 
     if asked.path is None:
         raise asked.unreadable()
-    read = folders.get(asked.path.removeprefix("file://").rstrip("/"))
+    read = files_in(folders, asked.path)
     if read is None:
         raise CannotBalance(f"the job reads {asked.path}, which its stream's file does not declare as a source")
     reader = asked.spark.read.format(asked.format or "parquet").options(**asked.options)
@@ -42,13 +43,20 @@ def read_files(asked: AskedSource, folders: Folders) -> DataFrame:
         reader = reader.schema(asked.schema)
     if _has_partitions(asked.path, read):
         reader = reader.option("basePath", asked.path)
-    frame = load_exactly(reader, [uri for uri, _ in read]) if read else reader.load(tempfile.mkdtemp())
+    frame = load_exactly(reader, [uri for uri, _ in read]) if read else reader.load(to_hadoop(tempfile.mkdtemp()))
     return frame.select("*", f.col("_metadata.file_path").alias(AUDIT))
+
+
+def files_in(folders: Folders, named: str) -> Sequence[tuple[str, int]] | None:
+    """The files of the folder that a job names to Spark, by a path, a URI, or a URL without host; None: no folder of
+    the stream."""
+    place = of_hadoop(named)
+    return next((files for folder, files in folders.items() if same_place(folder, place)), None)
 
 
 def _has_partitions(folder: str, read: Sequence[tuple[str, int]]) -> bool:
     """Whether subfolders of the folder (day=1) are columns, whose values Spark takes from the paths below it."""
-    root = folder.removeprefix("file://").rstrip("/") + "/"
+    root = of_hadoop(folder).rstrip("/") + "/"
     paths = [to_path(uri) for uri, _ in read]
     below = [path.removeprefix(root).rpartition("/")[0] for path in paths if path.startswith(root)]
     return len(below) == len(paths) and any("=" in subfolder for subfolder in below)

@@ -22,12 +22,12 @@ _Log: TypeAlias = Mapping[int, Sequence[str]]
 
 
 def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
-    """See `Source.read_back`. Input in an object store is copied into `run.into`: an oracle reads local files."""
+    """See `Source.read_back`. Input that is not on this host is copied into `run.into`: an oracle reads local files."""
     logs = _committed(spec, run)
     if run.into is None:
         return RunInput(files=_local_files(run, logs, {}))
     folders = spec.source.folders
-    local = _downloaded(spec, run.into) if "source" in spec.in_object_store else folders
+    local = _downloaded(spec, run.into) if "source" in spec.stored else folders
     files = _local_files(run, logs, dict(zip(folders, local, strict=True)))
     _require_unchanged(spec, run, files)
     inputs = run.inputs
@@ -131,7 +131,7 @@ def _local(uri: str, moved: Mapping[str, str]) -> Path:
 def _disorder(spec: StreamSpec, files: Mapping[int, Sequence[Path]], bounded_from: int | None) -> list[str]:
     """Deviations from Spark's order of files, of files on this host, whose times are those that Spark saw."""
     latest_first = spec.source.options.get("latestFirst", "false").lower() == "true"
-    if bounded_from is None or latest_first or "source" in spec.in_object_store:
+    if bounded_from is None or latest_first or "source" in spec.stored:
         return []
     judged = {batch: paths for batch, paths in files.items() if batch >= bounded_from}
     here = {path for paths in judged.values() for path in paths if path.is_file()}

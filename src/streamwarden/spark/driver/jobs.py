@@ -11,6 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from streamwarden.config.places import for_spark
 from streamwarden.errors import JobError, ScriptFailed
 from streamwarden.stream.spec import StreamSpec
 
@@ -18,7 +19,10 @@ Build = Callable[[SparkSession, StreamSpec], DataFrame | DataStreamWriter]
 
 
 def load_build(job: Path) -> Build:
-    """Import the job's module and return its `build`. Raises whatever the module raises."""
+    """Import the job's module and return its `build`, which gets every folder of the stream as Spark has to be told it.
+
+    Raises whatever the module raises.
+    """
     sys.argv = [str(job)]
     sys.path.insert(0, str(job.parent))
     spec = importlib.util.spec_from_file_location(job.stem, job)
@@ -32,7 +36,7 @@ def load_build(job: Path) -> Build:
     # Functions of the job travel to the workers by value: these need not find its file.
     cloudpickle.register_pickle_by_value(module)
     build: Any = module.build
-    return build  # type: ignore[no-any-return]
+    return lambda spark, spec: build(spark, for_spark(spec))
 
 
 def run_script(job: Path, args: tuple[str, ...]) -> None:

@@ -28,6 +28,7 @@ from streamwarden import disk
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.logs import first_known_batch, log_position
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.health.quarantine import mark_of
 from streamwarden.lifecycle.failures.exits import shortened
@@ -36,7 +37,7 @@ from streamwarden.sources.base import BatchInput
 from streamwarden.spark.internals.exceptions import full_text
 from streamwarden.spark.log import say
 from streamwarden.spark.sources import metric, registered
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import STORED, StreamSpec
 
 _RETRY_EVERY: Final = 10.0
 _ATTEMPTS: Final = 5
@@ -207,7 +208,7 @@ class Quarantines:
         try:
             frames = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
             rows = reduce(lambda one, other: one.unionByName(other), frames)
-            target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
+            target = to_hadoop(f"{self._spec.quarantine}/query={query_id}/batch={batch}")
             rows.coalesce(1).write.mode("overwrite").json(target)
         except InputGone as error:
             return str(error)
@@ -253,6 +254,6 @@ class Quarantines:
     def _mark_place(self, query_id: str) -> Location | None:
         """None: on a storage that only Spark reaches."""
         quarantine = self._spec.quarantine or ""
-        if "://" in quarantine and not OBJECT_STORE.match(quarantine):
+        if "://" in quarantine and not STORED.match(quarantine):
             return None
         return open_path(join(quarantine, mark_of(query_id)))

@@ -7,7 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from streamwarden.lifecycle.location import is_temporary, plain_path
+from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.lifecycle.location import is_temporary
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.jvm import JVM_ERRORS, is_same_session
 from streamwarden.spark.internals.listener import ProgressListener, QueryEvent
@@ -94,7 +95,7 @@ class Sessions:
         execution = self._execution(run_id)
         if execution is None:
             return None
-        place = plain_path(execution.checkpoint)
+        place = to_path(execution.checkpoint).rstrip("/")
         return StartedQuery(
             query_id=query_id,
             run_id=run_id,

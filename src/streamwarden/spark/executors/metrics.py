@@ -1,4 +1,4 @@
-"""Reads a driver's executors from Spark's REST API: running and lost ones, and the memory that each has taken.
+"""Reads a driver's executors from Spark's REST API: running and lost ones, and the memory that each may take.
 
 The API is the driver's own web UI: <https://spark.apache.org/docs/latest/monitoring.html#rest-api>. It is read without
 credentials, and never through a proxy: the driver asks itself.
@@ -35,9 +35,6 @@ class SparkExecutor:
 
     Args:
         host: `host:port`.
-        peak_bytes: the most memory that it has held: resident memory of its JVM and its Python workers; without
-            process-tree metrics, what its JVM used on and off the heap. None before its first report.
-        resident: whether `peak_bytes` is resident memory.
         reason: why it was removed; empty while it is alive.
         lost: it ended without having been stopped by Spark.
     """
@@ -47,8 +44,6 @@ class SparkExecutor:
     active: bool
     cores: int = 0
     failed_tasks: int = 0
-    peak_bytes: int | None = None
-    resident: bool = False
     reason: str = ""
 
     @property
@@ -64,15 +59,12 @@ def parse_executors(document: object) -> tuple[SparkExecutor, ...]:
 
 
 def _executor(document: Mapping[str, Any]) -> SparkExecutor:
-    peak, resident = _peak(document.get("peakMemoryMetrics") or {})
     return SparkExecutor(
         id=str(_field(document, "id")),
         host=str(document.get("hostPort", "")),
         active=bool(_field(document, "isActive")),
         cores=int(document.get("totalCores", 0)),
         failed_tasks=int(document.get("failedTasks", 0)),
-        peak_bytes=peak,
-        resident=resident,
         reason=str(document.get("removeReason") or ""),
     )
 
@@ -81,22 +73,6 @@ def _field(document: object, name: str) -> object:
     if not isinstance(document, Mapping) or name not in document:
         raise ValueError(f"an executor without {name!r}")
     return document[name]
-
-
-def _peak(metrics: Mapping[str, Any]) -> tuple[int | None, bool]:
-    """The sum of the parts' peaks: they need not have come at one time, so it is an upper bound.
-
-    `ProcessTreeOtherRSSMemory` is left out: a child that Spark measures between its clone and its exec still has the
-    pages of the JVM, counts as a second one, and a peak is never taken back.
-    """
-    for parts, resident in (
-        (("ProcessTreeJVMRSSMemory", "ProcessTreePythonRSSMemory"), True),
-        (("JVMHeapMemory", "JVMOffHeapMemory"), False),
-    ):
-        total = sum(int(metrics.get(part, 0)) for part in parts)
-        if total > 0:
-            return total, resident
-    return None, False
 
 
 def executor_limit(conf: Mapping[str, str]) -> int:

@@ -1,7 +1,8 @@
 """Reads what was set on PySpark's readers and writers, which no public method returns.
 
 Needs the fields `source`, `extraOptions`, `trigger`, `outputMode`, `partitioningColumns` and `clusteringColumns` of the
-JVM's `DataStreamReader`, `DataStreamWriter` and `DataFrameWriter`, and `_df` and `_spark` of PySpark's.
+JVM's `DataStreamReader`, `DataStreamWriter` and `DataFrameWriter`, `_df` and `_spark` of PySpark's, and the
+session's settings of Hadoop.
 """
 
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from streamwarden.checkpoint.formats.uris import of_hadoop
+from streamwarden.lifecycle.location import URL
 from streamwarden.spark.internals.queries import trigger_of
 from streamwarden.stream.spec import TriggerSpec
 
@@ -60,6 +63,20 @@ def clear_layout(writer: Any) -> None:
     nothing = writer._spark._jvm.scala.Option.empty()
     for name in ("partitioningColumns", "clusteringColumns"):
         _declared(_behind(writer), name).set(_behind(writer), nothing)
+
+
+def place_of(session: SparkSession, text: str) -> str:
+    """The place that a script names to Spark: the path on this host, or the URL.
+
+    A bare path is in Hadoop's default file system, which on a cluster is as a rule HDFS. Without one, a path stays as
+    it is: a relative one is in the driver's working folder.
+    """
+    jvm: Any = session._jvm
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    if URL.match(text) or str(settings.get("fs.defaultFS")).startswith("file:"):
+        return of_hadoop(text)
+    path = jvm.org.apache.hadoop.fs.Path(text)
+    return of_hadoop(str(path.getFileSystem(settings).makeQualified(path).toString()))
 
 
 def _behind(reader_or_writer: Any) -> Any:

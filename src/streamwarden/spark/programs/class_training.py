@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.spark.internals.listener import ProgressListener
 
 
@@ -17,14 +18,14 @@ def main(folder: Path) -> None:
     spark: Any = SparkSession.builder.getOrCreate()
     spark.streams.addListener(ProgressListener(lambda event: None))
     schema = "key INT, at TIMESTAMP, _corrupt_record STRING"
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / "input"))
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(to_hadoop(str(folder / "input")))
     counted = rows.observe("input", f.count(f.lit(1)).alias("read")).where("_corrupt_record IS NULL")
     windows = counted.withWatermark("at", "10 seconds").groupBy(f.window("at", "10 seconds"), "key")
     query = (
         windows.agg(f.count("*").alias("n"))
         .writeStream.format("parquet")
-        .option("path", str(folder / "output"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", to_hadoop(str(folder / "output")))
+        .option("checkpointLocation", to_hadoop(str(folder / "checkpoint")))
         .trigger(availableNow=True)
         .start()
     )

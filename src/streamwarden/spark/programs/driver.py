@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
-from streamwarden.lifecycle.failures.outage_causes import FORGOTTEN
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.fleet.applications import application_of
+from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.sources.base import StoredSource
 from streamwarden.spark.driver import failures
 from streamwarden.spark.driver.cluster_manager import what_is_away
@@ -48,7 +50,7 @@ from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
-from streamwarden.spark.executors.master_watch import MasterWatch
+from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
 from streamwarden.spark.fence_watch import FenceWatch
 from streamwarden.spark.internals.jvm import jvm_clock
@@ -117,7 +119,9 @@ class Runner:
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
-        self._master = MasterWatch(self.end_now)
+        self._application = ApplicationWatch(self.end_now)
+        application = partial(application_of, self._spec, folder.name, dict(os.environ))
+        self._resources = ResourceWatch(self._spec, application, measure=self._link.measure, say=say)
         self._sessions = Sessions(self._take, self._opened, before_stop=lambda: self._control.await_boundaries())
         self._control = Control(
             self._spec,
@@ -152,7 +156,9 @@ class Runner:
                 self._storage.start()
             self._heartbeat.start()
             self._control.start()
+            self._resources.start()
             self._sessions.watch()
+            self._application.watch()
             self._foreach_errors.watch()
             Handovers(self._folder).watch()
             self._run_job()
@@ -226,7 +232,7 @@ class Runner:
 
     def _opened(self, session: Any) -> None:
         self._executors.opened(session)
-        self._master.opened(session)
+        self._application.opened(session)
 
     def _take(self, event: QueryEvent) -> None:
         """On Spark's listener thread. `QueryStarted` is posted before the query's first batch, which waits for it."""
@@ -253,7 +259,8 @@ class Runner:
             self._storage.close()
             self._heartbeat.close()
             self._executors.close()
-            self._master.close()
+            self._application.close()
+            self._resources.close()
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:
@@ -263,12 +270,15 @@ class Runner:
         refused = self._gate.refused
         if refused is not None:
             return turned_away(refused, ending, at=now, cut_batch=cut)
-        if self._master.forgotten is not None:
-            return failure(FORGOTTEN, self._master.forgotten, at=now, cut_batch=cut, built=True)
+        if self._application.gone is not None:
+            return self._without_application(self._application.gone, error, now, cut)
         if isinstance(error, LeaseLost):
             ending = Ending(Reason.LEASE_LOST, str(error))
         if ending is not None and (error is None or ending.reason is not Reason.STOP_REQUESTED):
             return ended(ending, at=now, cut_batch=cut)
+        gone = self._application.stopped()
+        if gone is not None:  # what a batch or the job failed of is a consequence
+            return self._without_application(gone, error, now, cut)
         if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
             self._link.await_last_report()
         died = next((event for event in list(self._link.terminated.values()) if event.error), None)
@@ -291,6 +301,11 @@ class Runner:
             message="the query ended by itself" + (": all its input is processed" if self._spec.ends else ""),
             cut_batch=cut,
         )
+
+    def _without_application(self, gone: Gone, error: BaseException | None, now: float, cut: bool | None) -> ExitRecord:
+        if error is not None:
+            traceback.print_exception(error)
+        return failure(gone.error_class, gone.message, at=now, cut_batch=cut, built=True)
 
     def _failed(
         self, error: BaseException, behind: BaseException | None, chain: Chain, now: float, cut: bool | None

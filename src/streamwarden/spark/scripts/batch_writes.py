@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
 from streamwarden.lint.named_places import BY_FORMAT
@@ -112,7 +113,7 @@ class BatchWrites:
         folder = getattr(self._here, "folder", None)
         if folder is None or path is None or format.lower() not in _FILES:
             raise self._refusal(f"writes {format}" + (f" to {path}" if path else ""))
-        given["path"] = str(place_of(folder, path))
+        given["path"] = to_hadoop(str(place_of(folder, path)))
         return method(*call.args, **call.kwargs)
 
     def _refuse(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:

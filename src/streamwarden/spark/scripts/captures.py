@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from streamwarden.checkpoint.captures import AGAIN, WRITES, attempt_name, batch_name
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.spark.scripts.batch_writes import BatchWrites
 
 
@@ -37,7 +38,7 @@ class Capture:
             part = self._folder / f".{batch_name(batch_id)}"
             shutil.rmtree(part, ignore_errors=True)
             with self._writes.ours():
-                rows.write.parquet(str(part))
+                rows.write.parquet(to_hadoop(str(part)))
             publish(self._folder, part, batch_id)
             if self._function is not None:
                 with self._writes.redirected(self._folder / WRITES):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.script_queries import (
     Contradiction,
@@ -69,7 +70,7 @@ class ScriptStarts:
                 raise _refusal(self._spec, contradictions[0])
         if query.checkpoint is None:
             place = self._checkpoint(query)
-            writer.option(CHECKPOINT, place)
+            writer.option(CHECKPOINT, to_hadoop(place))
         else:
             place = located(self._spec, query.checkpoint) or query.checkpoint
         self._used[place] = query.name
@@ -99,7 +100,7 @@ def named_by(start: QueryStart) -> NamedQuery:
         table=options.get("table"),
         trigger=start.trigger,
     )
-    root = start.setting(_ROOT)
+    root = start.place(_ROOT)
     if query.checkpoint is None and root and query.name:
         return replace(query, checkpoint=f"{root.rstrip('/')}/{query.name}")
     return query

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -13,6 +13,7 @@ from streamwarden.spark.internals.plans import streaming_inputs
 from streamwarden.spark.internals.readers_writers import (
     format_of,
     options_of,
+    place_of,
     session_of,
     set_trigger_of,
     setting_of,
@@ -39,7 +40,7 @@ class QueryStart:
     Args:
         writer: Spark's DataStreamWriter; its options may still be set.
         options: of the writer and of the call, with names in lower case: a `path`, a `topic`, a `table`, a
-            `queryname`, its checkpoint, and its `format`.
+            `queryname`, its checkpoint, and its `format`. The places are as `place_of` says.
         trigger: None if the job names none.
         call: the arguments of the call, by the names of its parameters.
     """
@@ -67,12 +68,16 @@ class QueryStart:
 
     def inputs(self) -> tuple[NamedInput, ...]:
         """The streaming sources of the query: of files the folder, of a broker the topic."""
-        return streaming_inputs(written_frame(self.writer))
+        session = session_of(self.writer)
+        found = streaming_inputs(written_frame(self.writer))
+        return tuple(
+            source if source.path is None else replace(source, path=place_of(session, source.path)) for source in found
+        )
 
-    def setting(self, name: str) -> str | None:
-        """A setting of the query's session; None if it is not set."""
+    def place(self, name: str) -> str | None:
+        """The place in a setting of the query's session; None if it is not set."""
         value: str | None = session_of(self.writer).conf.get(name, None)
-        return value
+        return value and place_of(session_of(self.writer), value)
 
 
 Instead = Callable[[Callable[[], Any]], Any]
@@ -90,7 +95,7 @@ def watch_starts(examine: Callable[[QueryStart], Instead | None]) -> None:
         given = {FORMAT: format_of(writer), **arguments(started, args, options)}
         trigger = set_trigger_of(writer) if getattr(writer, _TRIGGER_NAMED, False) else None
         call = inspect.signature(started).bind(None, *args, **options).arguments
-        instead = examine(QueryStart(writer, {**options_of(writer), **given}, trigger, call))
+        instead = examine(QueryStart(writer, _located(writer, {**options_of(writer), **given}), trigger, call))
         if instead is not None:
             return instead(lambda: start_of_spark(writer))
         return started(writer, *args, **options)
@@ -99,6 +104,12 @@ def watch_starts(examine: Callable[[QueryStart], Instead | None]) -> None:
     around(DataStreamWriter, "foreachBatch", _set_function)
     around(DataStreamWriter, "start", start)
     around(DataStreamWriter, "toTable", start)
+
+
+def _located(writer: Any, options: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The options with the places that they name."""
+    named = {name: place for name in ("path", CHECKPOINT.lower()) if (place := options.get(name)) is not None}
+    return {**options, **{name: place_of(session_of(writer), place) for name, place in named.items()}}
 
 
 def _set_trigger(method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:

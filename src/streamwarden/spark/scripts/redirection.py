@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.driver_folder import write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
@@ -81,10 +82,10 @@ class ForkedStarts:
             append=start.written("outputMode") == "Append",
         )
         query = replace(query, function=writing_function(start.function))
-        writer = start.writer.option(CHECKPOINT, query.checkpoint)
+        writer = start.writer.option(CHECKPOINT, to_hadoop(query.checkpoint))
         match query.kind:
             case OutputKind.FILES:
-                writer.format(query.format).option("path", query.output)
+                writer.format(query.format).option("path", to_hadoop(str(query.output)))
             case OutputKind.CAPTURE:
                 self._capture(start, query)
             case OutputKind.NOTHING:
@@ -114,12 +115,12 @@ class ForkedStarts:
     def _require_inside(self, query: ForkQuery, writer: Any) -> None:
         """The last check of the writer: nothing of it may lie outside of the fork."""
         options, format = options_of(writer), format_of(writer).lower()
-        place = options.get(CHECKPOINT.lower())
+        place, path = (of_hadoop(options.get(name) or "") for name in (CHECKPOINT.lower(), "path"))
         outside = None
-        if place is None or not inside(place, self._spec.checkpoint):
+        if not inside(place, self._spec.checkpoint):
             outside = f"the checkpoint {place}"
-        elif query.kind is OutputKind.FILES and not inside(str(options.get("path")), self._script.output):
-            outside = f"the output {options.get('path')}"
+        elif query.kind is OutputKind.FILES and not inside(path, self._script.output):
+            outside = f"the output {path}"
         elif query.kind is OutputKind.CAPTURE and format != "foreachbatch":
             outside = f"the format {format}"
         if outside is not None:

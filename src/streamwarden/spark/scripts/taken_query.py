@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import JobError
 from streamwarden.spark.driver.jobs import run_script
 from streamwarden.spark.internals.readers_writers import clear_layout
@@ -56,7 +57,7 @@ class TakenQuery:
         if mode != "Append":
             raise self._refusal(f"starts a query in the output mode {mode}", "append, the only mode of a sink of files")
         clear_layout(start.writer)
-        raise Taken(start.writer.format("parquet").option("path", self._spec.sink.path))
+        raise Taken(start.writer.format("parquet").option("path", to_hadoop(str(self._spec.sink.path))))
 
     def _refusal(self, observed: str, expected: str) -> JobError:
         next_step = "drill this script with `kill_driver` and `moment: after_handover`"

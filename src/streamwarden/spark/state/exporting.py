@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import NullType, StructType
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.lifecycle.time_travel.answers import Exported, Question
 from streamwarden.spark.state.columns import as_text, leaves
 from streamwarden.spark.state.conditions import has_texts
@@ -20,7 +21,7 @@ def export(spark: SparkSession, question: Question, folder: Path) -> Exported:
     """Write the rows, and count what was written."""
     rows = entries(spark, question.checkpoint, question.table, question.batches[0])
     rows = rows.where(has_texts(leaves(f.col("key"), _struct(rows, "key")), question.keys))
-    target = str(folder / EXPORT)
+    target = to_hadoop(str(folder / EXPORT))
     if question.format == "csv":
         rows = _flat(rows)
         rows.write.csv(target, quote='"', escape='"')

@@ -13,30 +13,11 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    Row,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as t
 
 from streamwarden.errors import ConfigError
 
-_BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_BITS: Final[Mapping[type[t.DataType], int]] = {t.ByteType: 8, t.ShortType: 16, t.IntegerType: 32, t.LongType: 64}
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 """Texts by which Spark writes what JSON has no number for."""
 _DIGITS: Final = 38
@@ -44,7 +25,7 @@ _DIGITS: Final = 38
 _LARGEST_FLOAT: Final = (2 - 2**-23) * 2.0**127
 
 
-def fitted(given: Sequence[str], kind: StructType) -> Row:
+def fitted(given: Sequence[str], kind: t.StructType) -> t.Row:
     """The row that `--value` gives: one JSON object, or FIELD=VALUE for each field; the value alone if there is one.
 
     Raises ConfigError, which names the field.
@@ -61,7 +42,7 @@ def _parsed(text: str) -> Any:
         _refuse("", f"{text!r} is no JSON: {error}", "an object with every field of the value")
 
 
-def _named(given: Sequence[str], kind: StructType) -> dict[str, Any]:
+def _named(given: Sequence[str], kind: t.StructType) -> dict[str, Any]:
     """The fields of FIELD=VALUE. A text that is no JSON is a string, and what a string field gets always is one."""
     found: dict[str, Any] = {}
     for text in given:
@@ -76,10 +57,10 @@ def _named(given: Sequence[str], kind: StructType) -> dict[str, Any]:
     return found
 
 
-def _of_text(text: str, kind: DataType) -> Any:
+def _of_text(text: str, kind: t.DataType) -> Any:
     if text == "null":
         return None
-    if isinstance(kind, StringType):
+    if isinstance(kind, t.StringType):
         return text
     try:
         return _json(text)
@@ -92,7 +73,7 @@ def _json(text: str) -> Any:
     return json.loads(text, parse_float=Decimal, parse_constant=str)
 
 
-def _fit(value: Any, kind: DataType, nullable: bool, where: str) -> Any:
+def _fit(value: Any, kind: t.DataType, nullable: bool, where: str) -> Any:
     if value is None:
         return None if nullable else _refuse(where, "it is null", f"{_words(kind)}: this field is never null")
     fit = _FITS.get(type(kind))
@@ -101,7 +82,7 @@ def _fit(value: Any, kind: DataType, nullable: bool, where: str) -> Any:
     return fit(value, kind, where)
 
 
-def _struct(value: Any, kind: Any, where: str) -> Row:
+def _struct(value: Any, kind: Any, where: str) -> t.Row:
     if not isinstance(value, dict):
         _wrong(value, kind, where)
     missing = [name for name in kind.names if name not in value]
@@ -111,7 +92,7 @@ def _struct(value: Any, kind: Any, where: str) -> Row:
         _refuse(where, observed, f"exactly the fields {', '.join(kind.names)}")
     inner = f"{where}." if where else ""
     found = [_fit(value[field.name], field.dataType, field.nullable, f"{inner}{field.name}") for field in kind.fields]
-    return Row(*found)
+    return t.Row(*found)
 
 
 def _array(value: Any, kind: Any, where: str) -> list[Any]:
@@ -131,28 +112,28 @@ def _map(value: Any, kind: Any, where: str) -> dict[Any, Any]:
     }
 
 
-def _boolean(value: Any, kind: DataType, where: str) -> bool:
+def _boolean(value: Any, kind: t.DataType, where: str) -> bool:
     return value if isinstance(value, bool) else _wrong(value, kind, where)
 
 
-def _text(value: Any, kind: DataType, where: str) -> str:
+def _text(value: Any, kind: t.DataType, where: str) -> str:
     return value if isinstance(value, str) else _wrong(value, kind, where)
 
 
-def _whole(value: Any, kind: DataType, where: str) -> int:
+def _whole(value: Any, kind: t.DataType, where: str) -> int:
     largest = 2 ** (_BITS[type(kind)] - 1)
     if isinstance(value, bool) or not isinstance(value, int) or not -largest <= value < largest:
         _wrong(value, kind, where)
     return int(value)
 
 
-def _floating(value: Any, kind: DataType, where: str) -> float:
+def _floating(value: Any, kind: t.DataType, where: str) -> float:
     if value in _NO_NUMBERS:
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         _wrong(value, kind, where)
     number = float(value)
-    if math.isinf(number) or (isinstance(kind, FloatType) and abs(number) > _LARGEST_FLOAT):
+    if math.isinf(number) or (isinstance(kind, t.FloatType) and abs(number) > _LARGEST_FLOAT):
         _wrong(value, kind, where)
     return number
 
@@ -172,60 +153,60 @@ def _decimal(value: Any, kind: Any, where: str) -> Decimal:
     return number
 
 
-def _binary(value: Any, kind: DataType, where: str) -> bytearray:
+def _binary(value: Any, kind: t.DataType, where: str) -> bytearray:
     try:
         return bytearray(base64.b64decode(value, validate=True))
     except (TypeError, ValueError):
         _wrong(value, kind, where)
 
 
-def _date(value: Any, kind: DataType, where: str) -> date:
+def _date(value: Any, kind: t.DataType, where: str) -> date:
     try:
         return date.fromisoformat(value)
     except (TypeError, ValueError):
         _wrong(value, kind, where)
 
 
-def _moment(value: Any, kind: DataType, where: str) -> datetime:
+def _moment(value: Any, kind: t.DataType, where: str) -> datetime:
     """With the offset of its zone, or, of a type without a zone, without one."""
     try:
         found = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         _wrong(value, kind, where)
-    if (found.tzinfo is None) != isinstance(kind, TimestampNTZType):
+    if (found.tzinfo is None) != isinstance(kind, t.TimestampNTZType):
         _wrong(value, kind, where)
     return found
 
 
-_FITS: Final[Mapping[type[DataType], Callable[[Any, Any, str], Any]]] = {
+_FITS: Final[Mapping[type[t.DataType], Callable[[Any, Any, str], Any]]] = {
     **dict.fromkeys(_BITS, _whole),
-    ArrayType: _array,
-    BinaryType: _binary,
-    BooleanType: _boolean,
-    DateType: _date,
-    DecimalType: _decimal,
-    DoubleType: _floating,
-    FloatType: _floating,
-    MapType: _map,
-    StringType: _text,
-    StructType: _struct,
-    TimestampNTZType: _moment,
-    TimestampType: _moment,
+    t.ArrayType: _array,
+    t.BinaryType: _binary,
+    t.BooleanType: _boolean,
+    t.DateType: _date,
+    t.DecimalType: _decimal,
+    t.DoubleType: _floating,
+    t.FloatType: _floating,
+    t.MapType: _map,
+    t.StringType: _text,
+    t.StructType: _struct,
+    t.TimestampNTZType: _moment,
+    t.TimestampType: _moment,
 }
 
-_HOW: Final[Mapping[type[DataType], str]] = {
-    BinaryType: " as base64",
-    DateType: " such as 2026-01-31",
-    TimestampNTZType: " such as 2026-01-31T12:00:00",
-    TimestampType: " such as 2026-01-31T12:00:00Z, with the offset of its zone",
+_HOW: Final[Mapping[type[t.DataType], str]] = {
+    t.BinaryType: " as base64",
+    t.DateType: " such as 2026-01-31",
+    t.TimestampNTZType: " such as 2026-01-31T12:00:00",
+    t.TimestampType: " such as 2026-01-31T12:00:00Z, with the offset of its zone",
 }
 
 
-def _words(kind: DataType) -> str:
+def _words(kind: t.DataType) -> str:
     return kind.simpleString() + _HOW.get(type(kind), "")
 
 
-def _wrong(value: Any, kind: DataType, where: str) -> NoReturn:
+def _wrong(value: Any, kind: t.DataType, where: str) -> NoReturn:
     _refuse(where, f"it is {json.dumps(value, default=str)}", _words(kind))
 
 

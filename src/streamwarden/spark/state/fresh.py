@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.checkpoint.formats.layout import COMMITS
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.spark.internals.readers_writers import frame_of
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.waiting import wait_until
@@ -26,7 +27,7 @@ def begin_anew(built: Any, spec: StreamSpec, checkpoint: str) -> None:
             frame_of(built)
             .writeStream.format("noop")
             .outputMode(spec.sink.mode.value)
-            .option("checkpointLocation", checkpoint)
+            .option("checkpointLocation", to_hadoop(checkpoint))
             .start()
         )
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamwarden.checkpoint.formats.uris import to_uri
+from streamwarden.checkpoint.formats.uris import is_plain, of_hadoop, to_hadoop
 
 
 def state_after(spark: SparkSession, checkpoint: str, batch: int, options: Mapping[str, str]) -> DataFrame:
@@ -18,11 +18,11 @@ def state_after(spark: SparkSession, checkpoint: str, batch: int, options: Mappi
 @contextmanager
 def plainly_named(checkpoint: str) -> Iterator[str]:
     """The checkpoint with a name that needs no encoding: Spark 4.3's reader of state encodes its path twice."""
-    path = checkpoint.removeprefix("file://")
-    if not path.startswith("/") or to_uri(path) == f"file://{path}":
-        yield checkpoint
+    path = of_hadoop(checkpoint)
+    if not path.startswith("/") or is_plain(path):
+        yield to_hadoop(path)
         return
     with tempfile.TemporaryDirectory(prefix="streamwarden-state-") as folder:
         link = Path(folder) / "checkpoint"
         link.symlink_to(path)
-        yield f"file://{link}"
+        yield to_hadoop(str(link))

@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 from streamwarden import disk
 from streamwarden.checkpoint.formats.layout import COMMITS
 from streamwarden.checkpoint.formats.logs import with_state_ids
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.lifecycle.surgery.assignment import Assign
 from streamwarden.lifecycle.surgery.rewriting import NONE, SAMPLE, Found, Keys, Part, Rewrite, Rewritten
 from streamwarden.spark.internals.rewriting import Change, rewrite_state
@@ -43,7 +44,7 @@ def write_changed(spark: SparkSession, wanted: Rewrite | Assign, change: Change)
     assert wanted.into is not None
     ids = rewrite_state(spark, read=wanted.checkpoint, write=wanted.into, batch=wanted.batch, change=change)
     if ids:
-        commit = Path(wanted.into.removeprefix("file://"), COMMITS, str(wanted.batch))
+        commit = Path(of_hadoop(wanted.into), COMMITS, str(wanted.batch))
         disk.replace(commit, with_state_ids(commit.read_text(encoding="utf-8"), ids))
 
 

@@ -1,6 +1,6 @@
 """The commands `state delete` and `state set`: what they refuse before Spark starts, and what they say.
 
-That Spark rewrites rightly is shown by tests/spark/proofs/test_state_surgery.py.
+That Spark rewrites rightly is shown by tests/spark/proofs/test_state_{compaction,deletion,setting}.py.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from streamwarden.cli.exit_codes import Exit
+from streamwarden.health.signals.executors import UNREAD
 from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
@@ -134,10 +137,29 @@ def test_lost_executors_are_counted_beside_the_living(cli: CommandLine, living: 
             SparkExecutor(id="0", host="h:1", active=False, reason="exited with 137"),
             SparkExecutor(id="1", host="h:2", active=True),
         ]
-        store.measurements.add(measurements(found, stream="a", limit=1, at=time.time()))
+        store.measurements.add(measurements(found, {}, stream="a", limit=1, at=time.time() - 10))
     stream = cli("status", "a", "--json").json["streams"][0]
     assert (stream["executors"], stream["executors_lost"]) == (1, 1)
     assert "executors: 1 alive, 1 lost by this driver" in cli("status").out
+
+
+def test_the_number_of_executors_does_not_outlive_a_read_that_failed(cli: CommandLine, living: ProcessIdentity) -> None:
+    """And is known again with the next one that succeeds."""
+    cli.project.stream("a")
+    driver(cli, process=living)
+    now = time.time()
+    for ago, found, known in ((30, True, 1), (20, False, None), (10, True, 1)):
+        with cli.store() as store:
+            store.measurements.add(_read(now - ago) if found else [_unread(now - ago)])
+        assert cli("status", "a", "--json").json["streams"][0]["executors"] == known
+
+
+def _read(at: float) -> Iterable[Measurement]:
+    return measurements([SparkExecutor(id="0", host="h:1", active=True)], {}, stream="a", limit=1, at=at)
+
+
+def _unread(at: float) -> Measurement:
+    return Measurement(stream="a", name=UNREAD, at=at, value=1.0, unit="reads", source="Spark's REST API")
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from streamwarden.drills.faults import Fault
-from streamwarden.drills.faults.driver.clock_step import STEP
+from streamwarden.drills.faults.driver.clock_step import STEP, ClockStep
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.errors import DrillAborted, InvalidValue
+from streamwarden.stream.spark import DeployMode, SparkSpec
 from support.simulated.drill_specs import drill, fault_of
 from support.simulated.drill_world import Killed, World
+from support.streams.health_windows import spec
 
 KIND = "clock_step"
 HOUR = 3600.0
@@ -86,6 +89,13 @@ def test_a_source_that_makes_its_rows_by_the_clock_is_refused() -> None:
     result = run(World(source="rate"))
     assert result.status is DrillStatus.ABORTED
     assert "makes the rows of flights by the clock" in result.reason
+
+
+def test_a_driver_on_any_host_of_a_cluster_keeps_its_clock() -> None:
+    spark = SparkSpec(master="yarn", deploy_mode=DeployMode.CLUSTER)
+    with pytest.raises(DrillAborted, match="runs in its cluster, on any host"):
+        ClockStep().require("flights", spec(spark=spark))
+    ClockStep().require("flights", spec(spark=replace(spark, deploy_mode=DeployMode.CLIENT)))
 
 
 def test_another_fault_has_the_clock_of_the_host() -> None:

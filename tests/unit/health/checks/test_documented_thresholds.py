@@ -10,6 +10,7 @@ from streamwarden.health.checks.state import state_cleanup_time, state_size, sta
 from streamwarden.health.signals.series import cores
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
+from streamwarden.spark.executors.memory import Memory
 from streamwarden.spark.executors.metrics import SparkExecutor
 from streamwarden.spark.executors.watch import measurements
 from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
@@ -178,16 +179,14 @@ def test_memory_usage_of_an_old_measurement_is_unknown() -> None:
     assert judge(memory_usage.CHECK, dead).status is Status.UNKNOWN
 
 
-def _executors(*peaks: float, until: float = NOW, limit: float = 1000.0) -> tuple[Measurement, ...]:
+def _executors(*sizes: float, until: float = NOW, limit: float = 1000.0) -> tuple[Measurement, ...]:
     """Looks at one executor beside a small one, ten seconds apart, and at a driver that is well."""
     looks: list[Measurement] = []
-    for index, peak in enumerate(peaks):
-        at = until - 10 * (len(peaks) - 1 - index)
-        found = [
-            SparkExecutor(id=name, host="h:1", active=True, peak_bytes=int(size), resident=True)
-            for name, size in (("1", peak), ("2", 10))
-        ]
-        looks += measurements(found, stream=STREAM, limit=int(limit), at=at)
+    found = [SparkExecutor(id=name, host="h:1", active=True) for name in ("1", "2")]
+    for index, size in enumerate(sizes):
+        at = until - 10 * (len(sizes) - 1 - index)
+        held = {"1": Memory(int(size), resident=True), "2": Memory(10, resident=True)}
+        looks += measurements(found, held, stream=STREAM, limit=int(limit), at=at)
     return (*resident([GB] * 5), *looks)
 
 
@@ -197,14 +196,14 @@ def _on_cluster(*more: Measurement) -> Window:
 
 
 @pytest.mark.parametrize(
-    ("peak", "status"), [(0, OK), (849, OK), (850, WARNING), (950, WARNING), (951, CRITICAL), (1200, CRITICAL)]
+    ("size", "status"), [(0, OK), (849, OK), (850, WARNING), (950, WARNING), (951, CRITICAL), (1200, CRITICAL)]
 )
-def test_memory_usage_judges_the_fullest_executor_by_its_limit(peak: int, status: Status) -> None:
+def test_memory_usage_judges_the_fullest_executor_by_its_limit(size: int, status: Status) -> None:
     """85 % and 95 % of memory and overhead are WARNING, more is CRITICAL."""
-    verdict = judge(memory_usage.CHECK, _on_cluster(*_executors(*[peak] * 3)))
+    verdict = judge(memory_usage.CHECK, _on_cluster(*_executors(*[size] * 3)))
     assert verdict.status is status
     if status is not OK:
-        assert verdict.value == peak
+        assert verdict.value == size
         assert verdict.reason.startswith("executor 1 at h:1")
 
 

@@ -32,6 +32,7 @@ EXAMPLES = {
         "InvalidAccessKeyId"
     ),
     r"NoSuchBucket\b": "NoSuchBucket",
+    r"code=40[13]\b": "Received status: Status(apiVersion=v1, code=403, reason=Forbidden)",
     r"Checksum error: .*/(?:metadata|offsets|commits|sources|state|_spark_metadata)": (
         "Checksum error: file:/checkpoint/offsets/7 at 0 exp: 1 got: 2"
     ),

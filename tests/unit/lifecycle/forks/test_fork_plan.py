@@ -254,7 +254,7 @@ def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_p
     [
         ({"source": SourceSpec()}, "drill a stream with such a source"),
         ({"sink": SinkSpec()}, "drill a stream with such a sink"),
-        ({"checkpoint": "s3://bucket/checkpoint"}, "as s3a://"),
+        ({"checkpoint": "s3://bucket/checkpoint"}, "on s3a://"),
         ({"source": FilesSource(path="/in/*/x")}, "name one folder each"),
     ],
 )
@@ -330,9 +330,19 @@ def test_names_of_forks_are_names_of_streams() -> None:
     assert fork_name(long) != fork_name(other)
 
 
-def test_the_driver_of_a_fork_runs_where_the_drill_does(tmp_path: Path) -> None:
-    """It is started, watched and killed there; the executors stay in the cluster."""
-    spark = SparkSpec(master="yarn", deploy_mode=DeployMode.CLUSTER, queue="night")
+@pytest.mark.parametrize(
+    ("spark", "mode"),
+    [
+        (SparkSpec(master="yarn", deploy_mode=DeployMode.CLUSTER, queue="night"), DeployMode.CLUSTER),
+        (SparkSpec(master="yarn", queue="night"), DeployMode.CLIENT),
+        (SparkSpec(master="k8s://https://api", deploy_mode=DeployMode.CLUSTER, image="sw"), DeployMode.CLIENT),
+    ],
+    ids=["in the cluster", "on its own host", "a cluster where no drill finds it"],
+)
+def test_the_driver_of_a_fork_runs_where_a_drill_can_kill_it(
+    spark: SparkSpec, mode: DeployMode, tmp_path: Path
+) -> None:
+    """Where the stream's own driver runs, if the manager of the cluster lets the drill find it there."""
     origin = StreamSpec(
         name="a",
         job="/p/a.py",
@@ -342,7 +352,7 @@ def test_the_driver_of_a_fork_runs_where_the_drill_does(tmp_path: Path) -> None:
         spark=spark,
     )
     forked = forked_spec(origin, Places.under(str(tmp_path)))
-    assert (forked.spark.master, forked.spark.deploy_mode, forked.spark.queue) == ("yarn", DeployMode.CLIENT, "night")
+    assert (forked.spark.master, forked.spark.deploy_mode, forked.spark.queue) == (spark.master, mode, spark.queue)
 
 
 def test_a_fork_of_a_stream_on_a_topic_reads_it_where_it_is_from_its_beginning(tmp_path: Path) -> None:

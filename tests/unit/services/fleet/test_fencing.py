@@ -15,9 +15,9 @@ from streamwarden.errors import LeaseLost
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.hosts.fence import SETTLES, SUSPECT_AFTER, Fence, fence_of
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.services.fleet import fencing
 from streamwarden.services.fleet.claims import claim
-from streamwarden.services.fleet.fencing import FENCED_OFF, fence_off, look, withdraw
+from streamwarden.services.fleet.hosts import fencing
+from streamwarden.services.fleet.hosts.fencing import FENCED_OFF, fence_off, look, withdraw
 from streamwarden.spark.fence_watch import FenceWatch
 from streamwarden.stream.spec import StreamSpec
 

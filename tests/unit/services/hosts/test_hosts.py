@@ -18,7 +18,7 @@ from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.lifecycle.hosts.report import SILENT_AFTER, HostState, host_name
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.services.fleet.placement import STORAGE_ID, require_fit_host, storage_id
+from streamwarden.services.fleet.hosts.placement import STORAGE_ID, require_fit_host, storage_id
 from streamwarden.services.hosts.draining import drain_host
 from streamwarden.services.hosts.listing import hosts
 from streamwarden.services.hosts.reporting import HostReporter, memory, versions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
+from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.errors import CheckpointError, StoreError
+from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.incidents.incident import IncidentPolicy
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
@@ -23,6 +26,7 @@ from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, Pro
 from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
 from streamwarden.lifecycle.queries import Part
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.services.monitoring import probe as probing
 from streamwarden.services.monitoring.health_monitor import RECORDED, HealthMonitor
 from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
@@ -65,6 +69,29 @@ def test_a_healthy_stream_is_judged_by_everything_that_is_seen(tmp_path: Path, s
     assert sent(store, T0) == []
     assert {verdict.check for verdict in store.verdicts.latest("orders")} == set(all_of_a_stream)
     assert set(result.seconds) == {"read", "check", "save"}
+
+
+def test_of_some_checks_only_what_they_need_is_read(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdicts are the same: those of the five documented checks need neither the state's files nor the logs of the
+    output, which take seconds in an object store."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    stream.drive(me())
+    monitor, read = HealthMonitor(store), list[str]()
+    in_full = [verdict for verdict in monitor.judge(stream.spec, T0) if verdict.check in DOCUMENTED_CHECKS]
+
+    def noted(name: str) -> Callable[..., object]:
+        rightly = getattr(probing, name)
+        return lambda *args: [read.append(name), rightly(*args)][1]
+
+    for name in ("state_stores", "compact_logs", "skipped_batches"):
+        monkeypatch.setattr(probing, name, noted(name))
+    assert list(monitor.judge(stream.spec, T0, DOCUMENTED_CHECKS)) == in_full
+    assert read == []
+    (skew,) = monitor.judge(stream.spec, T0, ["partition_skew"])
+    assert (skew.check, read) == ("partition_skew", ["state_stores"])
 
 
 def test_batches_whose_reports_a_kill_lost_are_filled_in_from_the_logs(tmp_path: Path, store: Store) -> None:
@@ -321,10 +348,10 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
     sick.run(range(6), checkpoint_ms=60_000)
     others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
 
-    def ended_at_the_last(looked_at: StreamSpec, services: Services | None = None) -> ProbeResult:
+    def ended_at_the_last(looked_at: StreamSpec, services: Services, checks: Sequence[Check]) -> ProbeResult:
         if looked_at.name == "s49":
             raise TimeoutError
-        return probe(looked_at, services)
+        return probe(looked_at, services, checks)
 
     monkeypatch.setattr("streamwarden.services.monitoring.health_monitor.probe", ended_at_the_last)
     with pytest.raises(TimeoutError):

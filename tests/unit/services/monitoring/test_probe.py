@@ -10,6 +10,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
+from streamwarden.health.checks.batches import progress_stalled
 from streamwarden.health.checks.input.files_read_again import CHECK
 from streamwarden.health.window import DeclaredInput, Reading, Window
 from streamwarden.services.monitoring.probe import probe
@@ -85,9 +86,7 @@ def test_snapshots_and_sizes_of_the_state_are_read(tmp_path: Path, store: Store)
     assert (instance.snapshot, instance.version, instance.size) == (3, 4, 700)
 
 
-def test_what_a_check_reads_by_itself_is_read_and_a_failure_stops_no_other_probe(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_check_reads_by_itself_is_read_and_a_failure_stops_no_other_probe(tmp_path: Path, store: Store) -> None:
     """A check declares what it reads; nothing else has to know of it."""
     stream = Stream(tmp_path, store)
     stream.run(range(3), reported=False)
@@ -97,8 +96,7 @@ def test_what_a_check_reads_by_itself_is_read_and_a_failure_stops_no_other_probe
 
     entries, torn = Reading(lambda checkpoint, declared: len(checkpoint.entries())), Reading(fails)
     check = replace(CHECK, readings=(torn, entries))
-    monkeypatch.setattr("streamwarden.services.monitoring.probe.CHECKS", (check,))
-    found = probe(stream.spec)
+    found = probe(stream.spec, checks=(check, progress_stalled.CHECK))
     assert found.readings == {entries: len(list(Path(stream.spec.checkpoint).iterdir()))}
     assert found.waiting is not None
     window = Window(spec=stream.spec, now=T0, readings=found.readings)

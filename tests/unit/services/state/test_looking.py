@@ -19,6 +19,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.errors import CheckpointError, CheckpointMissing, ConfigError, ProcessError, StreamwardenError
 from streamwarden.lifecycle.time_travel.answers import (
@@ -93,7 +94,7 @@ class Reader:
         self.asked.extend(json.loads((folder / "request.json").read_text()))
         self.specs.append(spec)
         self.meanwhile()
-        held = Path(self.asked[-1]["checkpoint"].removeprefix("file://"))
+        held = Path(of_hadoop(self.asked[-1]["checkpoint"]))
         assert held.is_relative_to(folder)
         self.held.append({str(path.relative_to(held)) for path in held.rglob("*")})
         self.whole.append(can_be_read(held, self.asked[-1]["batches"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ class Writer:
     def __init__(self, **conf: str) -> None:
         self.set: dict[str, Any] = {}
         self._spark = self
+        settings = SimpleNamespace(newHadoopConf=lambda: {"fs.defaultFS": "file:///"})
+        self._jvm, self._jsparkSession = None, SimpleNamespace(sessionState=lambda: settings)
         self.conf = conf
 
     def option(self, name: str, value: str) -> None:
@@ -50,7 +53,7 @@ def started(spec: StreamSpec = SPEC, *queries: NamedQuery, starts: int | None = 
 
 def test_a_query_that_names_nothing_gets_the_declared_checkpoint_and_trigger() -> None:
     assert started(SPEC, NamedQuery(format="console")) == [
-        {"checkpointLocation": "/data/checkpoints/words", "trigger": {"processingTime": "5000 milliseconds"}}
+        {"checkpointLocation": "file:/data/checkpoints/words", "trigger": {"processingTime": "5000 milliseconds"}}
     ]
 
 
@@ -80,8 +83,8 @@ def test_a_query_that_contradicts_the_file_is_refused_with_both_values(
 def test_several_queries_get_a_checkpoint_each() -> None:
     both = started(SPEC, NamedQuery(name="left"), NamedQuery(path="output/right"), starts=2)
     assert [each["checkpointLocation"] for each in both] == [
-        "/data/checkpoints/words/left",
-        "/data/checkpoints/words/right",
+        "file:/data/checkpoints/words/left",
+        "file:/data/checkpoints/words/right",
     ]
 
 
@@ -103,7 +106,7 @@ def test_a_checkpoint_is_never_set_where_another_query_has_its_own(
 
 def test_a_named_query_that_the_script_starts_again_goes_on_with_its_checkpoint() -> None:
     again = started(SPEC, NamedQuery(name="words"), NamedQuery(name="words"), starts=None)
-    assert {each["checkpointLocation"] for each in again} == {"/data/checkpoints/words"}
+    assert {each["checkpointLocation"] for each in again} == {"file:/data/checkpoints/words"}
 
 
 def test_a_nameless_query_of_several_declared_ones_is_refused() -> None:

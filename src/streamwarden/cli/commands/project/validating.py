@@ -66,13 +66,14 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
     from streamwarden.services.drilling.drillable import require_target
+    from streamwarden.services.fleet.readable_places import unreadable_place
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
     unreadable = {
         name: error
         for name, spec in catalog.streams.items()
-        if (error := _job_problem(spec, tuple(drills.values()))) is not None
+        if (error := _job_problem(spec, tuple(drills.values())) or unreadable_place(spec)) is not None
     }
     good = [("stream", name, spec.file) for name, spec in sorted(catalog.streams.items()) if name not in unreadable]
     wrong = [("stream", name, error) for name, error in sorted({**catalog.broken, **unreadable}.items())]

@@ -75,8 +75,8 @@ def set_value(
         as_json(done)
         return Exit.OK
     made = done.exchanged.exchange
-    if done.change is not None:
-        _show_change(spec, done.change)
+    if done.changed is not None:
+        _show_change(spec, done.changed)
         say("The value is set; every other row is as it was")
     else:
         say(f"The setting that was interrupted is complete: {text(made.proof)}")

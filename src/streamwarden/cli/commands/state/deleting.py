@@ -140,8 +140,8 @@ def _show_plan(spec: StreamSpec, counted: Counted) -> None:
 
 def _show_done(spec: StreamSpec, done: Deleted) -> None:
     made = done.exchanged.exchange
-    if done.counted is not None:
-        say(f"{_where(spec, done.counted)}: deleted {_amount(done.counted)}; every other row is as it was")
+    if done.changed is not None:
+        say(f"{_where(spec, done.changed)}: deleted {_amount(done.changed)}; every other row is as it was")
     else:
         say(f"The deletion that was interrupted is complete: {text(made.proof)}")
     say(f"  in the history: {text(made.subject)}")

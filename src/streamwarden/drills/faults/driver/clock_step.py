@@ -8,6 +8,7 @@ Only the time of day steps; the monotonic clock, by which programs wait, goes on
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
+from streamwarden.clusters import manager_of
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
@@ -19,6 +20,7 @@ from streamwarden.drills.faults.base import (
 )
 from streamwarden.drills.ports import Port, Ports
 from streamwarden.drills.records.sections import require
+from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, SignedSeconds, format_duration
 
@@ -97,7 +99,14 @@ class ClockStep(ObservedFault):
         return f"by: {'-' if self.size < 0 else ''}{format_duration(abs(self.size))}"
 
     def require(self, stream: str, declared: StreamSpec) -> None:
-        """Rows that are made by the clock would be other rows after a step."""
+        """Rows that are made by the clock would be other rows after a step. A clock is one host's."""
+        if declared.spark.deploy_mode is DeployMode.CLUSTER and manager_of(declared.spark.master).drills_in_cluster:
+            raise self.not_applicable(
+                stream,
+                f"the driver of a fork of {stream} runs in its cluster, on any host",
+                expected="a driver on the host on which the drill runs",
+                next_step="drill this stream with `kill_driver`",
+            )
         if declared.source.GENERATED:
             raise self.not_applicable(
                 stream,

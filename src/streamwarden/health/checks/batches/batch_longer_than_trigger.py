@@ -8,7 +8,7 @@ from streamwarden.health.signals.freshness import HISTORY
 from streamwarden.health.signals.hysteresis import MEMORY, judge_series
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.progress import Progress
 
 WARM_UP: Final = 60.0
@@ -50,6 +50,7 @@ CHECK = Check(
     target="< 1 trigger interval",
     thresholds=limits(1.0, 5.0, ValueUnit.TIMES, "batch duration in trigger intervals"),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=NOT_RUNNING,
     while_running=True,
     reads=(

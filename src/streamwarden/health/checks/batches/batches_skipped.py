@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -62,6 +62,7 @@ CHECK = Check(
     target="none",
     thresholds=limits(0.5, 0.5, ValueUnit.TIMES, "batches whose rows are lost; one is enough for CRITICAL"),
     judge=check,
+    probes=frozenset({Probed.SKIPPED}),
     reads=(
         "The times of the entries in the output's `_spark_metadata` and of the files in `offsets/`, both listed once. "
         "An entry that is older than the plan of its batch is another run's. It is read, and counts only if its data "

@@ -16,7 +16,7 @@ from streamwarden.health.signals.freshness import (
 from streamwarden.health.signals.series import FRESH
 from streamwarden.health.signals.stopped import has_ended, is_down, is_stopped
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import DRIVERS_SINCE, Window
+from streamwarden.health.window import DRIVERS_SINCE, Probed, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.units import format_duration
 
@@ -202,6 +202,7 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=STANDING_STILL,
     reads=(
         "The checkpoint's `offsets/` and `commits/` (newest number and modification time of each), because a long "

@@ -13,7 +13,7 @@ from streamwarden.health.signals.hysteresis import MEMORY
 from streamwarden.health.signals.series import batch_seconds, current_batches, reports
 from streamwarden.health.signals.stopped import is_down, is_stopped
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import WaitingInput, Window
+from streamwarden.health.window import Probed, WaitingInput, Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_count, format_duration
 
@@ -212,6 +212,7 @@ CHECK = Check(
     target="< 10 minutes of work",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "work that waits, at the current speed"),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=(*STANDING_STILL, PROGRESS_STALLED),
     raise_after=1,
     reads=(

@@ -2,7 +2,7 @@
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.lifecycle.failures.causes import TOPIC_RECREATED, WITHOUT_RECORDS
 from streamwarden.units import format_count
 
@@ -84,6 +84,7 @@ CHECK = Check(
     target="none",
     thresholds=limits(1, 1, ValueUnit.ROWS, "records that were deleted before any batch read them"),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     reads=(
         "The oldest and the newest offset of each partition, as the broker reports them, compared with the `offsets/` "
         "of the newest committed batch. An offset before the oldest means that the retention deleted records before "

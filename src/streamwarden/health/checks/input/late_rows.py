@@ -12,7 +12,7 @@ from streamwarden.health.signals.freshness import HISTORY, still_holds
 from streamwarden.health.signals.hysteresis import MEMORY, RAISE
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.progress import OperatorProgress, Progress
 from streamwarden.units import format_count
 
@@ -107,6 +107,7 @@ CHECK = Check(
         Threshold("least_rows", 1000, ValueUnit.ROWS, "input rows below which the verdict is UNKNOWN"),
     ),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=(*NOT_RUNNING, WATERMARK_AHEAD),
     while_running=True,
     raise_after=1,

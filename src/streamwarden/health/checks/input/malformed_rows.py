@@ -10,7 +10,7 @@ from streamwarden.health.signals.freshness import HISTORY, still_holds
 from streamwarden.health.signals.hysteresis import MEMORY
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_count
 
@@ -85,6 +85,7 @@ CHECK = Check(
         Threshold("least_whole", 1, ValueUnit.ROWS, "input rows from which a batch without a usable one is CRITICAL"),
     ),
     judge=check,
+    probes=frozenset({Probed.QUARANTINED}),
     consequence_of=NOT_RUNNING,
     while_running=True,
     raise_after=1,

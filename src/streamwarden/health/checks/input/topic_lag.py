@@ -13,7 +13,7 @@ from streamwarden.health.signals.freshness import RECENT_BATCHES, one_batch
 from streamwarden.health.signals.series import FRESH
 from streamwarden.health.signals.stopped import ended_well, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import PartitionLag, Window
+from streamwarden.health.window import PartitionLag, Probed, Window
 from streamwarden.units import format_count, format_duration
 
 APART = 30.0
@@ -242,6 +242,7 @@ CHECK = Check(
     target="every partition's offset advances while records wait",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time for which an offset did not move, or a lag only grew"),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=(*STANDING_STILL, PROGRESS_STALLED),
     reads=(
         "For each partition, the offset after the newest committed batch (from `offsets/` and `commits/` of the "

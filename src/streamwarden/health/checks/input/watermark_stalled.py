@@ -11,7 +11,7 @@ from streamwarden.health.signals.freshness import HISTORY, still_holds
 from streamwarden.health.signals.hysteresis import RECENT
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_count, format_duration
 
@@ -170,6 +170,7 @@ CHECK = Check(
     target="event time advances while rows arrive",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=(*STANDING_STILL, WATERMARK_AHEAD),
     while_running=True,
     reads=(

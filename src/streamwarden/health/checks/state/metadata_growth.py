@@ -7,7 +7,7 @@ from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.units import format_count, format_duration, format_size
 
 _ENOUGH = 2
@@ -63,6 +63,7 @@ CHECK = Check(
     target="< 64 MB in each log that Spark rewrites",
     thresholds=limits(64e6, 512e6, ValueUnit.BYTES, "bytes of the largest compact file"),
     judge=check,
+    probes=frozenset({Probed.LOGS}),
     consequence_of=NOT_RUNNING,
     reads=(
         "The newest `N.compact` of the output's `_spark_metadata` and of each `sources/N`: its size, and the files "

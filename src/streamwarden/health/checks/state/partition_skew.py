@@ -5,7 +5,7 @@ import statistics
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.signals.partitions import partition_bytes
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.units import MB, format_size
 
 
@@ -46,6 +46,7 @@ CHECK = Check(
         Threshold("least_bytes", 64 * MB, ValueUnit.BYTES, "size below which a partition's skew is ignored"),
     ),
     judge=check,
+    probes=frozenset({Probed.STATE}),
     raise_after=1,
     reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator.",
     unknown="The checkpoint's state could not be read, or it has none.",

@@ -10,7 +10,7 @@ from streamwarden.health.signals.series import current_batches, latest_measured,
 from streamwarden.health.signals.snapshots import reported_snapshots
 from streamwarden.health.signals.stopped import ended_well, is_down
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Batch, Window
+from streamwarden.health.window import Batch, Probed, Window
 from streamwarden.lifecycle.recovery import SnapshotFacts, state_load
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import Backend
@@ -97,6 +97,7 @@ CHECK = Check(
     target="a restart spends < 1 minute on its state",
     thresholds=limits(60.0, 300.0, ValueUnit.SECONDS, "predicted time for loading the state"),
     judge=check,
+    probes=frozenset({Probed.STATE}),
     consequence_of=(*NOT_RUNNING, RESTART_LOOP),
     raise_after=3,
     reads=(

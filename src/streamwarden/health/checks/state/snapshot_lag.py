@@ -10,7 +10,7 @@ from streamwarden.health.signals.series import current_batches, reports
 from streamwarden.health.signals.snapshots import reported_snapshots
 from streamwarden.health.signals.stopped import ended_well, is_down
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, number, seconds
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream.spec import Backend
@@ -76,6 +76,7 @@ CHECK = Check(
     target="< 3 times the versions that two uploads are apart",
     thresholds=limits(3.0, 10.0, ValueUnit.TIMES, "versions since the last uploaded snapshot / versions between two"),
     judge=check,
+    probes=frozenset({Probed.STATE}),
     consequence_of=(*NOT_RUNNING, RESTART_LOOP),
     reads=(
         "The names of the files under `state/`: for each operator and partition the newest version less that of the "

@@ -6,7 +6,7 @@ from streamwarden.health.signals.freshness import HISTORY
 from streamwarden.health.signals.hysteresis import MEMORY, judge_series
 from streamwarden.health.signals.series import cores, reports, wall_times
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -35,6 +35,7 @@ CHECK = Check(
     target="< 5 s",
     thresholds=limits(5.0, 15.0, ValueUnit.SECONDS, "wall time of one batch's removals"),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=NOT_RUNNING,
     while_running=True,
     reads=(

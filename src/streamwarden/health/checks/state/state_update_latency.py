@@ -6,7 +6,7 @@ from streamwarden.health.signals.freshness import HISTORY
 from streamwarden.health.signals.hysteresis import MEMORY, judge_series
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Probed, Window
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -49,6 +49,7 @@ CHECK = Check(
         ),
     ),
     judge=check,
+    probes=frozenset({Probed.WAITING}),
     consequence_of=NOT_RUNNING,
     while_running=True,
     reads=(

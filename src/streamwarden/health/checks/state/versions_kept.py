@@ -7,7 +7,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS, batch_ids, list_or_empty
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import DeclaredInput, Reading, StateInstance, Window
+from streamwarden.health.window import DeclaredInput, Probed, Reading, StateInstance, Window
 from streamwarden.lifecycle.settings import RETAIN, number
 from streamwarden.units import format_count
 
@@ -86,6 +86,7 @@ CHECK = Check(
     thresholds=limits(0.9, 0.1, ValueUnit.SHARE, "batches that can be opened / batches that Spark is told to keep"),
     more_is_worse=False,
     judge=check,
+    probes=frozenset({Probed.STATE}),
     readings=(LOGGED,),
     reads=(
         "The names in `offsets/` and `commits/`, and those of the files under `state/`: a batch counts if both logs "

@@ -13,7 +13,8 @@ from streamwarden.checkpoint.formats.logs import LogPosition, log_position
 from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.failures.exits import ProcessExit, compose
+from streamwarden.lifecycle.failures.exits import ProcessExit, compose, failure
+from streamwarden.lifecycle.failures.outage_causes import CONTAINER_LOST
 from streamwarden.lifecycle.lease import Lease, Liveness
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.redaction import remember, secrets_of
@@ -21,6 +22,7 @@ from streamwarden.services.fleet.exits.backfill import fill_from_logs, load_spil
 from streamwarden.services.fleet.exits.lease_grace import LeaseObserver
 from streamwarden.services.fleet.exits.liveness import is_alive, process_alive
 from streamwarden.services.fleet.exits.log_tail import last_text
+from streamwarden.stream.spark import DeployMode
 from streamwarden.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class ExitRecorder:
         positions = self._positions(record, queries, folder)
         stop = files.read_stop(folder)
         exit_record = compose(
-            files.read_outcome(folder),
+            files.read_outcome(folder) or self._lost_with_its_container(folder, ended),
             ended,
             now=self._clock(),
             stop=stop,
@@ -159,6 +161,12 @@ class ExitRecorder:
         wait_until(is_final, within=EXIT_WRITTEN_WITHIN, every=0.02)
         document = files.read_document(folder / files.EXIT)
         return None if document is None else ProcessExit(**document)
+
+    def _lost_with_its_container(self, folder: Path, ended: ProcessExit | None) -> ExitRecord | None:
+        """The outcome of a driver in cluster mode that left none and whose end nobody saw; None: it is another case."""
+        if ended is not None or _spec_value(folder, "spark", "deploy_mode") != DeployMode.CLUSTER:
+            return None
+        return failure(CONTAINER_LOST, "the driver ended without a word", at=self._clock(), cut_batch=None, built=True)
 
     def _positions(self, record: DriverRecord, queries: Sequence[QueryRecord], folder: Path) -> list[LogPosition]:
         """The position of each query in its checkpoint; empty if one of them cannot be read."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamwarden import disk
 from streamwarden.adapters.processes import this_host
+from streamwarden.clusters import manager_of
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.redaction import redacted_text, remember, secrets_of
 from streamwarden.services.fleet.exits.cleaning import KEPT_FOLDERS
+from streamwarden.stream.spark import DeployMode
 
 CHUNK: Final = 64 * 1024
 """Bytes that one read returns at most: a driver that writes faster must not fill the task's log or the triggerer's
@@ -41,18 +43,22 @@ def end_of_log(record: DriverRecord, count: int, *, most: int | None = None) -> 
     Raises ProcessError if the log cannot be read here: the driver ran on another host, or its folder was removed.
     """
     folder = Path(record.folder)
-    remember(*secrets_of(files.read_spec(folder) or {}))  # the log may repeat one of them
+    document = files.read_spec(folder) or {}
+    remember(*secrets_of(document))  # the log may repeat one of them
     try:
         return last_lines(folder / files.LOG, count, most)
     except OSError as error:
         raise ProcessError(
             f"the log cannot be read here: {error.strerror}",
             where=str(folder / files.LOG),
-            next_step=_where_to_look(record.process),
+            next_step=_where_to_look(record.process, document.get("spark") or {}),
         ) from error
 
 
-def _where_to_look(process: ProcessIdentity | None) -> str:
+def _where_to_look(process: ProcessIdentity | None, spark: Mapping[str, Any]) -> str:
+    in_cluster = manager_of(spark.get("master", "")).in_cluster
+    if in_cluster is not None and spark.get("deploy_mode") == DeployMode.CLUSTER:
+        return f"read it in the cluster: `{in_cluster.log}`"
     if process is not None and process.host != this_host():
         return f"read it on the driver's host, {process.host.partition('/')[0]}"
     return (

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.jvm.spark_home import QUICK, spark_environment, spark_home
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
 from streamwarden.services.fleet.launching.deployed_code import PROGRAMS
@@ -127,7 +128,7 @@ def _command(folder: Path, archive: Path) -> list[str]:
     conf = spark_conf(spec) | {
         "spark.driver.extraJavaOptions": flags,
         "spark.local.dir": str(folder),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.warehouse.dir": to_hadoop(str(folder / "warehouse")),
     }
     properties = folder / "spark.properties"
     properties.write_text(properties_text(conf))

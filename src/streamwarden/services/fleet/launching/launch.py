@@ -14,6 +14,8 @@ from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
 from streamwarden.adapters.storage import object_stores
+from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.clusters import manager_of
 from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
@@ -126,14 +128,26 @@ def write_folder(
     files.write_lease(folder, lease)
     flags = class_archive.flags(Path(environment["JAVA_HOME"]))
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
-    conf.setdefault("spark.sql.warehouse.dir", str(working_folder(spec, data) / "warehouse"))
+    conf.setdefault("spark.sql.warehouse.dir", to_hadoop(str(working_folder(spec, data) / "warehouse")))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
+    conf = _template(spec, folder) | conf
     if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
         conf, options = secret_options(conf, folder)
         if options is not None:
             files.write_text(folder / files.OPTIONS, options)
     files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
+
+
+def _template(spec: StreamSpec, folder: Path) -> dict[str, str]:
+    """The setting that names the description of the pod of a driver in cluster mode, which is written into the folder.
+    The stream's file may name another."""
+    given = manager_of(spec.spark.master).in_cluster
+    if spec.spark.deploy_mode is DeployMode.CLIENT or given is None or given.template is None:
+        return {}
+    setting, text = given.template
+    files.write_text(folder / files.POD, text(spec.stop))
+    return {setting: (folder / files.POD).as_uri()}
 
 
 def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -142,7 +156,8 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
     Connections, a store URL with a password and the key of an object store are passed as secrets.
     """
     asked = declared({**os.environ, **more}, spec)
-    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "PYTHONUNBUFFERED": "1"}
+    own["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
     there = _store_environment(spec, {**os.environ, **more})

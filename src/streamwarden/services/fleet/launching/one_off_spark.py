@@ -14,6 +14,7 @@ from streamwarden import disk
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
 from streamwarden.adapters.processes import ending_with_us
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.clusters import manager_of
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
@@ -88,7 +89,7 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
     """
     disk.private_folder(folder / files.TEMPORARY, below=folder)
     settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=class_archive.flags(java))
-    settings.setdefault("spark.sql.warehouse.dir", str(folder / files.TEMPORARY / "warehouse"))
+    settings.setdefault("spark.sql.warehouse.dir", to_hadoop(str(folder / files.TEMPORARY / "warehouse")))
     settings, options = secret_options(settings, folder)
     if options is not None:
         files.write_text(folder / files.OPTIONS, options)

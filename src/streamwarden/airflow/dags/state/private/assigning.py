@@ -42,7 +42,7 @@ class ValueAssignment(PrivateOperation["ValueChange", "SettingResult"]):
         }
 
     def said(self, asked: Asked, done: "SettingResult") -> Done:
-        where = "" if done.change is None else f" ({done.change.table.words})"
+        where = "" if done.changed is None else f" ({done.changed.table.words})"
         return Done(
             sentence=f"a value of 1 key set in the state of {asked.spec.name}{where}; every other row is as it was",
             more=f"in the history: {done.exchanged.exchange.subject}; previous checkpoint: {done.exchanged.aside}",

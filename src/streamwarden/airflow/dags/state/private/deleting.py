@@ -44,7 +44,7 @@ class KeyDeletion(PrivateOperation["Counted", "Deleted"]):
     def said(self, asked: Asked, done: "Deleted") -> Done:
         from streamwarden.services.state.deleting import copies
 
-        amount = "the keys" if done.counted is None else _amount(done.counted)
+        amount = "the keys" if done.changed is None else _amount(done.changed)
         savepoints, checkpoints = copies(asked.spec)
         return Done(
             sentence=f"{amount} deleted from the state of {asked.spec.name}; every other row is as it was",

@@ -1,0 +1,1 @@
+"""Kubernetes: its API server, and how a client shows who it is."""

@@ -1,0 +1,26 @@
+"""Servers that the files of this folder share: one of each for all tests of a worker.
+
+Every test here has the marker `full`: what they start takes minutes and gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.servers import hadoop
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[hadoop.Hdfs]:
+    """A NameNode and a DataNode on loopback."""
+    with hadoop.hdfs() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def yarn() -> Iterator[hadoop.Yarn]:
+    """A ResourceManager and a NodeManager on loopback, with this machine's disk as their storage."""
+    with hadoop.yarn() as opened:
+        yield opened
