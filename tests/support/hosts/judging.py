@@ -31,9 +31,10 @@ def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None
     """Nothing is lost, and nothing is there twice; nobody wrote after another one had taken over.
 
     Args:
-        woke: the old driver stood still in the middle of a batch, and then went on until it saw the loss of its lease:
-            what it wrote meanwhile must be in no log and named by none. Such a file of state is of the batch that the
-            new driver has executed again, by the same plan, and so it has the same content.
+        woke: the old driver stood still in the middle of a batch, and then went on until it saw the loss of its lease,
+            or the storage carried out a call that it had taken: what was written then must be in no log and named by
+            none. Such a file of state is of the batch that the new driver has executed again, by the same plan, and so
+            it has the same content.
     """
     until("every event comes out", lambda: len(stream.delivered()) >= stream.events.count, 90)
     counts = stream.delivered()
@@ -41,3 +42,4 @@ def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None
     assert max(counts.values()) == 1
     second = [file for file in overlaps(stream.written()) if not woke or stream.counts(file)]
     assert second == [], f"second writer: {second}, among the last of {stream.written()[-60:]}"
+    assert stream.beside() == []

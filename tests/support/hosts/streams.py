@@ -248,9 +248,20 @@ class HostedStream:
                     found.append(Written(status.st_ctime, names.get(status.st_uid, "?"), f"{title}/{relative}"))
         return sorted(found, key=lambda file: file.at)
 
+    def beside(self) -> list[Written]:
+        """The commits of a host after the query of a newer driver had started on another host. A driver that loses
+        every race for a commit leaves no file of its own, so that `overlaps` does not show it."""
+        rows = self.park.ask("SELECT started_at, host FROM drivers WHERE started_at IS NOT NULL ORDER BY 1")
+        starts = [(at, host.partition("/")[0]) for at, host in rows]
+        commits = [file for host in self.park.hosts for file in self._commits_of(host)]
+        newest = {file: [host for at, host in starts if at < file.at][-1:] for file in commits}
+        return [file for file, owner in newest.items() if owner and owner != [file.host]]
+
     def counts(self, file: Written) -> bool:
         """Whether readers of the checkpoint or of the output look at the file: it is an entry of a log, or an entry of
-        the output's log names it."""
+        the output's log names it. A name that begins with a dot is temporary, or of a checksum."""
+        if Path(file.path).name.startswith("."):
+            return False
         if file.path.startswith(LOGS):
             return True
         listed = {f"output/{path.relative_to(self.output)}" for path in self._listed()}

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -94,6 +95,7 @@ class StoreLink:
         self._measurements: deque[Measurement] = deque(maxlen=KEPT_MEASUREMENTS)
         self._down_until = 0.0
         self._spilled = False
+        self._reported = False
         self._unreadable = 0
         self._renew_at = 0.0
         self._poll_at = 0.0
@@ -147,10 +149,11 @@ class StoreLink:
 
     def give_up(self, record: ExitRecord) -> None:
         """Record the driver's end and give its lease back, for a driver that ends at once and may not touch its folder.
+        One that has reported a batch has worked, so that the stream starts again at once.
 
         Raises StoreError.
         """
-        self._store.drivers.exited(self._folder.name, record)
+        self._store.drivers.exited(self._folder.name, replace(record, committed=self._reported))
         self._store.leases.release(self._lease, now=self._clock())
 
     def claim(self, *checkpoints: str) -> Lease:
@@ -284,6 +287,7 @@ class StoreLink:
                     say(f"progress reports that could not be read: {self._unreadable}; the last: {error}")
                 keep_unreadable(self._folder, event.text, error)
                 return
+            self._reported = True
             self._keep(progress)
             self._watcher(progress)
         elif isinstance(event, QueryTerminated):
