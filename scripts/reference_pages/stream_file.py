@@ -43,7 +43,7 @@ _TAIL: Final = """
   (`spark.jars`, `spark.files`, …) are relative to the project folder, all others to the data folder. The data folder is
   also the working directory of a driver, so relative paths in a job mean the same places. Absolute paths and URLs stay
   as they are; `~` is not expanded. A path without a scheme, and `file:`, is on the host's disk, also where Hadoop's
-  default file system is HDFS: Spark, and a job in its `spec`, gets every folder as a URI (`file:/…`, `hdfs://…`,
+  default file system is HDFS: there Spark, and a job in its `spec`, gets every folder as a URI (`file:/…`, `hdfs://…`,
   `s3a://…`). See [what a path means](../how-to/hdfs.md#what-a-path-means).
 
 ## Scripts with several queries

@@ -13,13 +13,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamwarden.config.places import for_spark
 from streamwarden.errors import JobError, ScriptFailed
+from streamwarden.spark.internals.readers_writers import local_by_default
 from streamwarden.stream.spec import StreamSpec
 
 Build = Callable[[SparkSession, StreamSpec], DataFrame | DataStreamWriter]
 
 
 def load_build(job: Path) -> Build:
-    """Import the job's module and return its `build`, which gets every folder of the stream as Spark has to be told it.
+    """Import the job's module and return its `build`.
+
+    Where a path without a scheme is not on this host's disk for Spark, it gets every folder of the stream as a URI.
 
     Raises whatever the module raises.
     """
@@ -36,7 +39,7 @@ def load_build(job: Path) -> Build:
     # Functions of the job travel to the workers by value: these need not find its file.
     cloudpickle.register_pickle_by_value(module)
     build: Any = module.build
-    return lambda spark, spec: build(spark, for_spark(spec))
+    return lambda spark, spec: build(spark, spec if local_by_default(spark) else for_spark(spec))
 
 
 def run_script(job: Path, args: tuple[str, ...]) -> None:

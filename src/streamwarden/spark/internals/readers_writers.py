@@ -71,12 +71,21 @@ def place_of(session: SparkSession, text: str) -> str:
     A bare path is in Hadoop's default file system, which on a cluster is as a rule HDFS. Without one, a path stays as
     it is: a relative one is in the driver's working folder.
     """
-    jvm: Any = session._jvm
-    settings = session._jsparkSession.sessionState().newHadoopConf()
-    if URL.match(text) or str(settings.get("fs.defaultFS")).startswith("file:"):
+    if URL.match(text) or local_by_default(session):
         return of_hadoop(text)
+    jvm: Any = session._jvm
     path = jvm.org.apache.hadoop.fs.Path(text)
-    return of_hadoop(str(path.getFileSystem(settings).makeQualified(path).toString()))
+    return of_hadoop(str(path.getFileSystem(_hadoop(session)).makeQualified(path).toString()))
+
+
+def local_by_default(session: SparkSession) -> bool:
+    """Whether Spark looks up a path without a scheme on this host's disk."""
+    return str(_hadoop(session).get("fs.defaultFS")).startswith("file:")
+
+
+def _hadoop(session: SparkSession) -> Any:
+    """Hadoop's settings, as the session has them."""
+    return session._jsparkSession.sessionState().newHadoopConf()
 
 
 def _behind(reader_or_writer: Any) -> Any:
