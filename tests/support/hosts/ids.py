@@ -1,0 +1,86 @@
+"""A stream that copies numbers: every number once in its input, so every number once in its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.logs import log_position
+from support.spark.drivers import QUICK
+
+ROWS: Final = 20
+"""Numbers in a file of input, which is a batch."""
+
+_JOB: Final = """
+from streamwarden.spark.sources import read_rows
+
+
+def build(spark, spec):
+    return read_rows(spark, spec, "id BIGINT")
+"""
+
+
+class Ids:
+    """The stream `ids` of a project, and its producer.
+
+    Args:
+        queue: of Airflow's task.
+    """
+
+    def __init__(self, project: Path, data: Path, queue: str | None = None) -> None:
+        self.data = data
+        self.published = 0
+        self._over = threading.Event()
+        for folder in (project / "config/streams", project / "spark_jobs", data / "input"):
+            folder.mkdir(parents=True, exist_ok=True)
+        (project / "spark_jobs/ids.py").write_text(_JOB)
+        document = {
+            "name": "ids",
+            "job": "spark_jobs/ids.py",
+            "checkpoint": "checkpoints/ids",
+            "source": {"kind": "files", "path": "input", "format": "json", "max_files_per_trigger": 1},
+            "sink": {"kind": "parquet", "path": "output/ids"},
+            "trigger": {"processing_time": "0.5 seconds"},
+            "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": QUICK},
+            "queue": queue,
+        }
+        (project / "config/streams/ids.yaml").write_text(json.dumps(document))
+
+    @property
+    def expected(self) -> set[int]:
+        """Every number that was published."""
+        return set(range(self.published * ROWS))
+
+    @contextmanager
+    def producing(self, every: float = 0.5) -> Iterator[None]:
+        """A file appears every half second meanwhile."""
+
+        def produce() -> None:
+            while not self._over.wait(every):
+                self.publish()
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join(30)
+
+    def publish(self) -> None:
+        number, self.published = self.published, self.published + 1
+        part = self.data / "input" / f".{number:06d}"
+        part.write_text("".join(json.dumps({"id": number * ROWS + row}) + "\n" for row in range(ROWS)))
+        os.utime(part, (1e9 + number, 1e9 + number))
+        part.rename(part.with_name(f"{number:06d}.json"))
+
+    def committed(self) -> int:
+        """The newest committed batch; -1: none."""
+        found = log_position(open_path(self.data / "checkpoints/ids")).committed
+        return -1 if found is None else found
