@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 UNFENCED = """
 
-from streamwarden.spark.fence_watch import FenceWatch
+from streamwarden.spark.watches.fence import FenceWatch
 
 FenceWatch.turn = lambda self: False
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,9 @@ from streamwarden.services.analysis.history import history
 from streamwarden.services.state.compacting import compact
 from streamwarden.spark.state import taking_out
 from support.spark import stateful_queries as queries
-from support.spark.state_surgery import ANN, CHANGELOG, Made, maker, ran_once, rows_of, sums
+from support.spark.state_surgery import ANN, CHANGELOG, Made, ran_once, rows_of, sums
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def made(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    return maker(spark, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 @pytest.mark.full

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from support.spark.state_surgery import (
     after,
     by_key,
     files_in,
-    maker,
     one_too_many,
     ran_once,
     rows_of,
@@ -43,17 +41,6 @@ from support.spark.state_surgery import (
 )
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def made(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    return maker(spark, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 def test_a_key_is_deleted_and_begins_anew(made: Made, store: Store) -> None:

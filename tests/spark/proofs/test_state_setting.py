@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,9 @@ from streamwarden.services.state.assigning import Setting, assign, plan
 from streamwarden.services.state.deleting import copies
 from streamwarden.spark.state import assigning
 from support.spark import stateful_queries as queries
-from support.spark.state_surgery import ANN, ENCODING, FORMAT, Made, Stream, by_key, maker, ran_once, rows_of
+from support.spark.state_surgery import ANN, ENCODING, FORMAT, Made, Stream, by_key, ran_once, rows_of
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def made(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    return maker(spark, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 def setting(*value: str, key: str = "k1", variable: str | None = None) -> Setting:

@@ -12,7 +12,7 @@ import pytest
 from streamwarden.adapters.storage import hdfs
 from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.adapters.storage.moving import exists, move, remove
-from streamwarden.adapters.storage.remote import RemoteFiles
+from streamwarden.adapters.storage.remote import RenamingFiles
 from streamwarden.checkpoint.filesystem import FileInfo, Location
 from streamwarden.checkpoint.formats.uris import to_uri
 from streamwarden.stream.spec import StreamSpec
@@ -20,10 +20,9 @@ from streamwarden.stream.spec import StreamSpec
 URL = "hdfs://lake"
 
 
-class FolderAsHdfs(RemoteFiles):
+class FolderAsHdfs(RenamingFiles):
     """`hdfs://lake/a` is `ROOT/a`. `before_change` is called with the action and the URL of each change."""
 
-    renames: ClassVar[bool] = True
     checksums: ClassVar[bool] = False
 
     def __init__(self, root: Path) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import requests
 
 from streamwarden.adapters.hadoop_settings import FOLDER, HadoopSettings, hadoop_settings
-from streamwarden.adapters.storage.remote import RemoteFiles
+from streamwarden.adapters.storage.remote import RenamingFiles
 from streamwarden.checkpoint.filesystem import FileInfo, TooLarge
 from streamwarden.errors import CheckpointError
 
@@ -52,7 +52,7 @@ def _session(process: int) -> requests.Session:
 
 
 @dataclass(frozen=True)
-class HdfsFiles(RemoteFiles):
+class HdfsFiles(RenamingFiles):
     """The files of one HDFS. Paths are whole URLs, `hdfs://HOST:PORT/a`.
 
     Args:
@@ -66,7 +66,6 @@ class HdfsFiles(RemoteFiles):
     user: str
     session: Callable[[], requests.Session] = field(default=lambda: _session(os.getpid()), repr=False, compare=False)
     checksums: ClassVar[bool] = False
-    renames: ClassVar[bool] = True
 
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]

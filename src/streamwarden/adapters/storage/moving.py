@@ -14,7 +14,7 @@ from typing import Final
 
 from streamwarden import disk
 from streamwarden.adapters.storage.files import download, link_or_copy
-from streamwarden.adapters.storage.remote import RemoteFiles
+from streamwarden.adapters.storage.remote import RemoteFiles, RenamingFiles
 from streamwarden.checkpoint.filesystem import Location
 
 _PROGRESS: Final = "_exchange"
@@ -28,7 +28,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 def renames(place: Location) -> bool:
     """Whether a file or a folder gets another name there at once."""
-    return not isinstance(place.fs, RemoteFiles) or place.fs.renames
+    return isinstance(place.fs, RenamingFiles) or not isinstance(place.fs, RemoteFiles)
 
 
 def exists(place: Location) -> bool:
@@ -82,12 +82,12 @@ def move(source: Location, target: Location) -> None:
     """Move a file or a folder, if it is there, to where nothing else is. Raises OSError."""
     if not exists(source):
         return
+    if isinstance(source.fs, RenamingFiles):
+        source.fs.rename(source.path, target.path)
+        return
     if not isinstance(source.fs, RemoteFiles):
         Path(target.path).parent.mkdir(parents=True, exist_ok=True)
         Path(source.path).rename(target.path)
-        return
-    if source.fs.renames:
-        source.fs.rename(source.path, target.path)
         return
     info = source.stat()
     if info.is_dir:

@@ -42,7 +42,6 @@ from streamwarden.spark.driver.control import Control, Ending, Reason
 from streamwarden.spark.driver.custom_state_store import require_provider
 from streamwarden.spark.driver.foreach_errors import ForeachErrors
 from streamwarden.spark.driver.handovers import Handovers
-from streamwarden.spark.driver.heartbeat import Heartbeat
 from streamwarden.spark.driver.jobs import load_build, run_script
 from streamwarden.spark.driver.outside import watch_outside
 from streamwarden.spark.driver.quarantine import Quarantines
@@ -52,7 +51,6 @@ from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
-from streamwarden.spark.fence_watch import FenceWatch
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
@@ -61,7 +59,9 @@ from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
-from streamwarden.spark.storage_watch import StorageWatch
+from streamwarden.spark.watches.fence import FenceWatch
+from streamwarden.spark.watches.heartbeat import Heartbeat
+from streamwarden.spark.watches.storage import StorageWatch
 from streamwarden.stream.spec import StreamSpec
 
 CODES = {ExitKind.STOPPED: 0, ExitKind.COMPLETED: 0, ExitKind.FENCED: FENCED_CODE, ExitKind.KILLED: 143}

@@ -18,7 +18,7 @@ from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.claims import claim
 from streamwarden.services.fleet.hosts import fencing
 from streamwarden.services.fleet.hosts.fencing import FENCED_OFF, fence_off, look, withdraw
-from streamwarden.spark.fence_watch import FenceWatch
+from streamwarden.spark.watches.fence import FenceWatch
 from streamwarden.stream.spec import StreamSpec
 
 ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)

@@ -10,8 +10,8 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.spark import storage_watch
-from streamwarden.spark.storage_watch import SILENT_CLASS, StorageWatch
+from streamwarden.spark.watches import storage
+from streamwarden.spark.watches.storage import SILENT_CLASS, StorageWatch
 
 
 class Ended(BaseException):
@@ -43,7 +43,7 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    monkeypatch.setattr(storage_watch.os, "_exit", end)
+    monkeypatch.setattr(storage.os, "_exit", end)
     return Watched(tmp_path)
 
 

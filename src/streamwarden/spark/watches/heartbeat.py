@@ -1,18 +1,16 @@
 """The driver's heartbeat: the Python half asks the JVM, and only a JVM that answers keeps the lease.
 
 An unresponsive JVM (stopped, thrashing, hung in a safepoint) leaves the Python half running. Without this check it
-would renew the lease forever, and the stream would count as running. One thread asks, since an answer may never come;
-the other one measures the silence, reports it to the store and, past the bound, to the supervisor process, which kills
-the driver.
+would renew the lease forever, and the stream would count as running. The silence is reported to the store and, past the
+bound, to the supervisor process, which kills the driver.
 """
 
 import contextlib
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
@@ -21,14 +19,12 @@ from streamwarden.lifecycle.supervision.heartbeat import (
     JVM_ANSWERS,
     JVM_SILENT,
     Pulse,
-    Silence,
     killed_unresponsive,
     pulse,
 )
 from streamwarden.spark.log import say
-
-ASK_EVERY: Final = 2.0
-LOOK_EVERY: Final = 0.25
+from streamwarden.spark.watches.silence import SilenceWatch
+from streamwarden.units import Seconds
 
 SUPERVISOR_GRACE: Final = 3.0
 """Seconds past the bound before the Python half kills the JVM itself, if there is no supervisor process to do so: it
@@ -41,7 +37,7 @@ class SilenceReport(Protocol):
     def __call__(self, kind: str, **detail: str) -> None: ...
 
 
-class Heartbeat:
+class Heartbeat(SilenceWatch):
     """Measures how long the JVM has been silent, from its construction on.
 
     Args:
@@ -49,6 +45,8 @@ class Heartbeat:
         bound: seconds of silence after which the driver counts as unresponsive.
         clock: monotonic seconds.
     """
+
+    watched: ClassVar[str] = "heartbeat"
 
     def __init__(
         self,
@@ -60,15 +58,11 @@ class Heartbeat:
         report: SilenceReport,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(bound=bound, clock=clock)
         self._ask = ask
         self._folder = folder
         self._jvm = jvm
-        self._bound = bound
         self._report = report
-        self._clock = clock
-        self._answered = threading.Event()
-        self._closed = threading.Event()
-        self._silence = Silence(clock())
         self._noticed = False
         self._reported = False
 
@@ -77,18 +71,15 @@ class Heartbeat:
         """Whether the JVM answered within the bound: then the lease may be renewed."""
         return pulse(self._silence.lasted, self._bound) is not Pulse.UNRESPONSIVE
 
-    def start(self) -> None:
-        for name, work in (("streamwarden heartbeat", self._ask_on), ("streamwarden pulse", self._watch)):
-            threading.Thread(target=work, name=name, daemon=True).start()
+    def _answers(self) -> bool:
+        try:
+            self._ask()
+        except Exception as error:  # any error of the connection means that there is no answer
+            say(f"no answer from the JVM: {error}")
+            return False
+        return True
 
-    def close(self) -> None:
-        self._closed.set()
-
-    def probe(self) -> None:
-        """Measure the silence now, and act on it."""
-        heard = self._answered.is_set()
-        self._answered.clear()
-        before, self._silence = self._silence.lasted, self._silence.at(self._clock(), heard=heard)
+    def _act(self, before: Seconds) -> None:
         silent = self._silence.lasted
         state = pulse(silent, self._bound)
         if state is Pulse.BEATING and self._noticed:
@@ -110,21 +101,3 @@ class Heartbeat:
                 record = killed_unresponsive(silent, at=time.time(), by="its Python half")
                 files.write_outcome(self._folder, record)
             processes.signal_one(self._jvm, signal.SIGKILL)  # the control loop sees its parent gone and follows
-
-    def _ask_on(self) -> None:
-        while not self._closed.is_set():
-            try:
-                self._ask()
-            except Exception as error:  # any error of the connection means that there is no answer
-                say(f"no answer from the JVM: {error}")
-            else:
-                self._answered.set()
-            self._closed.wait(ASK_EVERY)
-
-    def _watch(self) -> None:
-        while not self._closed.wait(LOOK_EVERY):
-            try:
-                self.probe()
-            except Exception as error:
-                # A defect in here must not end the watch.
-                say(f"heartbeat: {type(error).__name__}: {error}")

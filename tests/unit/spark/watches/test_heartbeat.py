@@ -14,7 +14,7 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.heartbeat import JVM_ANSWERS, JVM_SILENT, NOTICED_AFTER
-from streamwarden.spark.driver.heartbeat import SUPERVISOR_GRACE, Heartbeat
+from streamwarden.spark.watches.heartbeat import SUPERVISOR_GRACE, Heartbeat
 from support.spark.drivers import until
 
 BOUND = 30.0

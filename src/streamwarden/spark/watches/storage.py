@@ -1,36 +1,31 @@
 """Ends a driver whose host no longer reaches the storage of its checkpoint, such as a mounted folder whose server is
 cut off: then another host can go on.
 
-Whoever touches such a folder waits, for hours if need be, while the driver renews its lease. One thread asks, since an
-answer may never come; the other one measures the silence. It touches neither the storage nor the driver's log, which
-may be in the same folder. A call that the storage has taken already may still be carried out when it answers again; no
-call follows it.
+A thread that reads or writes such a folder waits, for hours if need be, while the driver renews its lease. The thread
+that measures the silence touches neither the storage nor the driver's log, which may be in the same folder. A call that
+the storage has taken already may still be carried out when it answers again; no call follows it.
 """
 
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from streamwarden.adapters import processes
 from streamwarden.checkpoint.formats.layout import METADATA
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.location import URL, plain_path
-from streamwarden.lifecycle.supervision.heartbeat import Silence
+from streamwarden.spark.watches.silence import SilenceWatch
 from streamwarden.units import Seconds, format_duration
-
-ASK_EVERY: Final = 2.0
-LOOK_EVERY: Final = 0.25
 
 SILENT_CLASS: Final = "StorageUnresponsive"
 """Error class of a driver that ended because the storage of its checkpoint did not answer."""
 
 
-class StorageWatch:
+class StorageWatch(SilenceWatch):
     """Measures how long the storage of the checkpoint has been silent, from its construction on.
 
     Args:
@@ -38,6 +33,8 @@ class StorageWatch:
         give_up: records why it ended, and gives its lease back.
         clock: monotonic seconds.
     """
+
+    watched: ClassVar[str] = "storage"
 
     def __init__(
         self,
@@ -48,39 +45,26 @@ class StorageWatch:
         give_up: Callable[[ExitRecord], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(bound=bound, clock=clock)
         self._checkpoint = plain_path(checkpoint)
         self._jvm = jvm
-        self._bound = bound
         self._give_up = give_up
-        self._clock = clock
-        self._answered = threading.Event()
-        self._closed = threading.Event()
-        self._silence = Silence(clock())
 
     def start(self) -> None:
         """Watch a mounted folder. Spark's requests to an object store or to HDFS fail in time by themselves."""
-        if URL.match(self._checkpoint):
-            return
-        for name, work in (("streamwarden storage", self._ask_on), ("streamwarden silence", self._watch)):
-            threading.Thread(target=work, name=name, daemon=True).start()
+        if not URL.match(self._checkpoint):
+            super().start()
 
-    def close(self) -> None:
-        self._closed.set()
-
-    def probe(self) -> None:
-        """Measure the silence now, and end the driver past the bound."""
-        heard = self._answered.is_set()
-        self._answered.clear()
-        self._silence = self._silence.at(self._clock(), heard=heard)
-        if self._silence.lasted >= self._bound:
-            self._end()
-
-    def ask(self) -> None:
-        """Have the storage answer: the server of a mounted folder is asked each time that a file is opened. An error is
-        an answer, by which Spark ends the query."""
+    def _answers(self) -> bool:
+        """A mounted folder asks its server each time that a file is opened. An error is an answer, by which Spark ends
+        the query."""
         with contextlib.suppress(OSError):
             (Path(self._checkpoint) / METADATA).read_bytes()
-        self._answered.set()
+        return True
+
+    def _act(self, before: Seconds) -> None:
+        if self._silence.lasted >= self._bound:
+            self._end()
 
     def _end(self) -> None:
         """Give the lease up, then end both halves of the driver, whatever became of that."""
@@ -90,15 +74,6 @@ class StorageWatch:
         finally:
             processes.signal_one(self._jvm, signal.SIGKILL)
             os._exit(137)
-
-    def _ask_on(self) -> None:
-        while not self._closed.is_set():
-            self.ask()
-            self._closed.wait(ASK_EVERY)
-
-    def _watch(self) -> None:
-        while not self._closed.wait(LOOK_EVERY):
-            self.probe()
 
 
 def unanswered(checkpoint: str, silent: Seconds, *, at: float) -> ExitRecord:
