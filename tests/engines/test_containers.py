@@ -1,7 +1,8 @@
 """docs/deploy.md in containers: sections 2, 9 and 5, command by command as the page has them, in a fresh clone.
 
 1. The image is built. It is small, and a changed line of the source rebuilds the last layers alone.
-2. `docker compose up`: every service becomes healthy, and the first stream runs. The replay is made faster.
+2. `docker compose up`: every service becomes healthy, and the first stream runs, within two cores and 8 GB where the
+   engine was made here. The replay is made faster.
 3. The example goes from the topic over the cluster into the table. Its driver is killed, and comes back.
 4. The scheduler's container is restarted: the drivers end at a batch boundary.
 5. The drill of section 9 kills the fork's driver between the two commits, and passes.
@@ -219,6 +220,8 @@ def test_the_drill_of_the_page_passes(shell: Shell, tmp_path: Path) -> None:
         return int(inside(shell, f'python -c "{ends}"'))
 
     wait_for("100,000 records", lambda: records() >= 110_000, timeout=SOON * 3, poll=10)
+    # From here on as slow as by default: on a slow host the year would be over before the last of these tests.
+    shell.run("sed -i /SPEEDUP/d .env && docker compose up --detach", within=STARTS_WITHIN)
     read = f"SELECT coalesce(sum(rows), 0) FROM batches WHERE stream = '{TABLE}'"
     wait_for(
         "the stream's reading", lambda: int(shell.answer("streamwarden", read)[0][0]) >= 105_000, timeout=SOON, poll=5
@@ -242,7 +245,7 @@ def test_down_and_up_go_on_without_a_loss_or_a_duplicate(shell: Shell) -> None:
     shell.run(re.sub(r"^git pull && ", "", UPDATE), within=BUILDS_WITHIN)
     for stream in (FILES, TABLE):
         commits_further(shell, stream)
-    inside(shell, f"streamwarden audit {TABLE} --share 1", within=DRILLED_WITHIN)
+    print(inside(shell, f"streamwarden audit {TABLE} --share 1", within=DRILLED_WITHIN))
 
 
 def test_users_and_their_roles_hold(shell: Shell) -> None:

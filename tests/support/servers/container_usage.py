@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ OF_AN_ENGINE = ("dockerd", "containerd", "containerd-shim")
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one container: seconds of processor since its start, and bytes without the page cache that can be dropped."""
+    """Of one container: seconds of processor since its start, and bytes of memory without the cache of files."""
 
     seconds: float
     memory: int
@@ -37,9 +38,10 @@ def usage(shell: Shell) -> dict[str, Usage]:
 
 
 def _usage(counters: Mapping[str, Any]) -> Usage:
-    held, cache = counters["memory_stats"]["usage"], counters["memory_stats"]["stats"]
-    droppable = cache.get("total_inactive_file", cache.get("inactive_file", 0))
-    return Usage(counters["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9, held - droppable)
+    """Nothing of a container that has just ended: a replay is over."""
+    counted = counters["memory_stats"].get("stats", {})
+    own = counted.get("total_rss", counted.get("anon", 0)) + counted.get("total_shmem", counted.get("shmem", 0))
+    return Usage(counters["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9, own)
 
 
 def memory(shell: Shell) -> int:
@@ -69,5 +71,5 @@ def _times(stat: Path) -> float:
         name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
     except OSError:  # it has ended
         return 0.0
-    of_engine = name.startswith(OF_AN_ENGINE)
-    return sum(map(int, fields.split()[11:15])) / 100 if of_engine else 0.0
+    own_and_waited_for = map(int, fields.split()[11:15])
+    return sum(own_and_waited_for) / os.sysconf("SC_CLK_TCK") if name.startswith(OF_AN_ENGINE) else 0.0
