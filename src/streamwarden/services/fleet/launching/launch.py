@@ -69,7 +69,7 @@ def driver_environment(
     merged = {**inherited(everything, spec, connections=variables, own_store=own_store), **(more or {})}
     merged["JAVA_HOME"] = str(find_java(everything))
     merged["STREAMWARDEN_STORE_URL"] = store_url
-    merged["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
+    merged |= _places(spec, data)
     if spec.project:
         merged["STREAMWARDEN_PROJECT"] = spec.project
     merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -86,6 +86,12 @@ def driver_environment(
         else:
             merged[name] = value
     return merged
+
+
+def _places(spec: StreamSpec, data: Path) -> dict[str, str]:
+    """The variables that tell a driver where relative paths are: those of its stream's file, and its own."""
+    here = str(working_folder(spec, data))
+    return {"STREAMWARDEN_DATA": spec.data_url or here, "STREAMWARDEN_LOCAL_DATA": here}
 
 
 def _has_own_store(spec: StreamSpec, environ: Mapping[str, str]) -> bool:
@@ -157,7 +163,7 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
     """
     asked = declared({**os.environ, **more}, spec)
     own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "PYTHONUNBUFFERED": "1"}
-    own["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
+    own |= _places(spec, data)
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
     there = _store_environment(spec, {**os.environ, **more})
