@@ -303,30 +303,37 @@ def find_data(
 ) -> tuple[Path, DataUrl | None]:
     """The data folder, and the URL that the streams' relative paths are below instead, if there is one.
 
-    The folder is `given`, STREAMWARDEN_DATA, or `var` in the project. If `given` or STREAMWARDEN_DATA is a URL, it is
-    `local`, STREAMWARDEN_LOCAL_DATA, or `var` in the project. Relative ones are below `here`.
+    The folder is `given`, STREAMWARDEN_DATA, or `var` in the project. If that is a URL, the folder is `local`,
+    STREAMWARDEN_LOCAL_DATA, or `var` in the project. Relative ones are below `here`.
 
     Raises ConfigError for two folders, and for a URL that became a path.
     """
     env = os.environ if environ is None else environ
-    named, own = (
-        None if text is None else of_hadoop(os.fspath(text))
-        for text in (given or env.get(DATA_VARIABLE) or None, local or env.get(LOCAL_DATA_VARIABLE) or None)
-    )
-    url = DataUrl(normalized(named)) if named is not None and URL.match(named) else None
-    where = here or Path.cwd()
-    folders = [os.path.normpath(where / text) for text in (None if url else named, own) if text is not None]
+    named = of_hadoop(os.fspath(given or env.get(DATA_VARIABLE) or ""))
+    url = DataUrl(normalized(named)) if URL.match(named) else None
+    of_host = env.get(LOCAL_DATA_VARIABLE) if url or not given else None  # an argument wins over the environment
+    own = of_hadoop(os.fspath(local or of_host or ""))
+    places = [os.path.normpath((here or Path.cwd()) / text) for text in ("" if url else named, own) if text]
     if isinstance(given, Path) and url is not None:
-        raise ConfigError(
-            f"the URL of the data folder was given as the path {given}, which lacks a slash",
-            expected="the URL as text",
-            next_step="pass it as it is, not as a Path",
-        )
-    if len({*folders}) > 1 or (own is not None and URL.match(own)):
-        raise ConfigError(
-            f"the folder for what belongs to this host is {own}, and the data folder is {named}",
-            expected="a folder of this host, and only beside a data folder that is a URL",
-            where=f"--local-data or {LOCAL_DATA_VARIABLE}",
-            next_step=f"remove it, or name a URL such as hdfs://lake/streams by --data or {DATA_VARIABLE}",
-        )
-    return Path(folders[0] if folders else project / "var"), url
+        raise _lost_its_slash(given)
+    if len({*places}) > 1 or URL.match(own):
+        raise _two_folders(named, own)
+    return Path(places[0] if places else project / "var"), url
+
+
+def _lost_its_slash(given: Path) -> ConfigError:
+    return ConfigError(
+        f"the URL of the data folder was given as the path {given}, which lacks a slash",
+        expected="the URL as text",
+        where="the argument `data`",
+        next_step="pass it as it is, not as a Path",
+    )
+
+
+def _two_folders(named: str, own: str) -> ConfigError:
+    return ConfigError(
+        f"the folder for what belongs to this host is {own}, and the data folder is {named or 'not named'}",
+        expected="a folder of this host, and only beside a data folder that is a URL",
+        where=f"--local-data or {LOCAL_DATA_VARIABLE}",
+        next_step=f"remove it, or name a URL such as hdfs://lake/streams by --data or {DATA_VARIABLE}",
+    )

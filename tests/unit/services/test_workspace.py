@@ -53,11 +53,20 @@ def test_a_url_is_for_the_streams_and_what_belongs_to_a_host_stays_there(project
     environ = {"STREAMWARDEN_DATA": data, "STREAMWARDEN_LOCAL_DATA": "host"}
     assert Workspace.open(project.root, environ=environ, cwd=project.root).data == project.root / "host"
     assert Workspace.open(project.root, local_data="/other", environ=environ).data == Path("/other")
+    moved = Workspace.open(project.root, data="/srv/streams", environ=environ)
+    assert (moved.data, moved.root) == (Path("/srv/streams"), Path("/srv/streams")), "an argument wins"
 
 
 def test_a_file_url_is_a_folder(project: Project) -> None:
     found = Workspace.open(project=project.root, data="file:///srv/streams", environ={})
     assert (found.data, found.data_url, found.root) == (Path("/srv/streams"), None, Path("/srv/streams"))
+
+
+def test_two_data_folders_of_one_environment_are_refused(project: Project) -> None:
+    environ = {"STREAMWARDEN_DATA": "/a", "STREAMWARDEN_LOCAL_DATA": "/b"}
+    with pytest.raises(ConfigError, match="the data folder is /a"):
+        Workspace.open(project=project.root, environ=environ)
+    assert Workspace.open(project.root, environ={**environ, "STREAMWARDEN_LOCAL_DATA": "/a/"}).data == Path("/a")
 
 
 @pytest.mark.parametrize(
