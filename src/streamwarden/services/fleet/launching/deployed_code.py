@@ -5,12 +5,12 @@ Two launches with the same code have the same document, so a difference shows wh
 
 import hashlib
 import platform
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from streamwarden.adapters.jvm.environments import environment_of
 from streamwarden.lifecycle.job_files import files_of
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
@@ -29,20 +29,20 @@ def code_of(spec: StreamSpec) -> dict[str, Any]:
     for shipped in map(Path, spec.spark.py_files):
         with suppress(OSError):
             contents[shipped] = shipped.read_bytes()
-    here = spec.spark.deploy_mode is DeployMode.CLIENT
+    here, runs_in = spec.spark.deploy_mode is DeployMode.CLIENT, environment_of(spec.spark)
     return {
         "files": {
             _in_project(file, spec.project): hashlib.sha256(content).hexdigest() for file, content in contents.items()
         },
-        "packages": packages(sys.path) if here else {},
+        "packages": packages(runs_in.path, runs_in.python_version) if here else {},
     }
 
 
-def packages(path: Sequence[str]) -> dict[str, str]:
+def packages(path: Sequence[str], python: str = platform.python_version()) -> dict[str, str]:
     """Name -> version of Python and of each package that is installed in the folders of `path`; the first folder that
     has a package wins, as in an import. Only the names of folders are read: some hundred packages take a millisecond.
     """
-    versions = {"python": platform.python_version()}
+    versions = {"python": python}
     for name, version in (package for folder in path for package in _installed(folder)):
         versions.setdefault(name, version)
     return versions

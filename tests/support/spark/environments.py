@@ -1,0 +1,56 @@
+"""Environments with a PySpark of another version and the base of this checkout's wheel, as a stream names them.
+
+Each is made once, in a cache outside of the checkout, and gets the wheel of the checkout anew. What is not cached comes
+from the package index; without it a test is skipped and says why.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+RELEASES: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1")
+"""The newest of each minor version, beside the one that this checkout's own environment has."""
+
+_ROOT: Final = Path(__file__).parents[3]
+_UV: Final = Path(sys.executable).with_name("uv")
+_CACHE: Final = Path.home() / ".cache" / "streamwarden-tests" / "spark-environments"
+_WITHIN: Final = 900.0
+"""Seconds for a download of 400 MB."""
+
+
+def environment(release: str) -> Path:
+    """The interpreter of the environment with that PySpark. Skips the test if it cannot be made."""
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    folder = _CACHE / release
+    python = folder / "bin" / "python"
+    with (_CACHE / f"{release}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            _run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+            _run("pip", "install", "--quiet", "--python", str(python), f"pyspark=={release}", str(_wheel()))
+            (folder / "complete").touch()
+        _run("pip", "install", "--quiet", "--python", str(python), "--no-deps", "--reinstall", str(_wheel()))
+    return python
+
+
+@cache
+def _wheel() -> Path:
+    """The wheel of this checkout, built once in a run of the tests."""
+    folder = _CACHE / f"wheel-{os.getpid()}"
+    _run("build", "--wheel", "--quiet", "--out-dir", str(folder), str(_ROOT))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def _run(*arguments: str) -> None:
+    done = subprocess.run([str(_UV), *arguments], capture_output=True, text=True, timeout=_WITHIN, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"uv {arguments[0]} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
