@@ -13,7 +13,7 @@ from typing import Any, Final
 from streamwarden import disk
 from streamwarden.adapters.jvm.environments import SparkEnvironment, own
 from streamwarden.drills.runs import check_run_id
-from streamwarden.errors import ConfigError, DrillError
+from streamwarden.errors import ConfigError, DrillError, ProcessError
 from streamwarden.redaction import redacted, redacted_text
 
 JOURNAL: Final = "journal.json"
@@ -102,6 +102,6 @@ class DrillArchive:
                 versions[name] = version(name)
             except PackageNotFoundError:
                 versions[name] = "not installed"
-        with suppress(ConfigError):  # the step that needs the stream reports it
+        with suppress(ConfigError, ProcessError):  # the step that needs the stream or its Spark reports it
             versions["pyspark"] = self._runs_in(stream).version
         return {**versions, "cpus": str(os.cpu_count())}

@@ -5,14 +5,15 @@ Two launches with the same code have the same document, so a difference shows wh
 
 import hashlib
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.adapters.jvm.environments import environment_of
+from streamwarden.adapters.jvm.environments import named
 from streamwarden.lifecycle.job_files import files_of
-from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import StreamSpec
 
 PROGRAMS: Final = Path(__file__).parents[3] / "spark" / "programs"
@@ -23,19 +24,27 @@ def code_of(spec: StreamSpec) -> dict[str, Any]:
     """`files`: path in the project -> SHA-256 of the job, of the modules beside it that it imports, and of
     `spark.py_files`; `packages`: name -> version, unless the driver runs in a cluster, which has its own packages.
 
-    A file that cannot be read is left out: the launch does not depend on it.
+    A file that cannot be read is left out: the launch does not depend on it. Raises ConfigError for an environment that
+    the stream names and that cannot run a driver.
     """
     contents = files_of(Path(spec.job))
     for shipped in map(Path, spec.spark.py_files):
         with suppress(OSError):
             contents[shipped] = shipped.read_bytes()
-    here, runs_in = spec.spark.deploy_mode is DeployMode.CLIENT, environment_of(spec.spark)
+    here = spec.spark.deploy_mode is DeployMode.CLIENT
     return {
         "files": {
             _in_project(file, spec.project): hashlib.sha256(content).hexdigest() for file, content in contents.items()
         },
-        "packages": packages(runs_in.path, runs_in.python_version) if here else {},
+        "packages": _packages_of(spec.spark) if here else {},
     }
+
+
+def _packages_of(spark: SparkSpec) -> dict[str, str]:
+    if spark.python is None:
+        return packages(sys.path)
+    runs_in = named(spark.python)
+    return packages(runs_in.path, runs_in.python_version)
 
 
 def packages(path: Sequence[str], python: str = platform.python_version()) -> dict[str, str]:

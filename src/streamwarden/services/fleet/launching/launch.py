@@ -63,7 +63,7 @@ def driver_environment(
     missing or cannot be used.
 
     Args:
-        own_spark: the driver runs on the Spark that was installed with this package, not on one that the caller named.
+        own_spark: the driver runs on the Spark of the stream's environment, not on one that the caller named.
     """
     everything = {**os.environ, **(more or {})}
     variables = {name: variable(name) for name in spec.connections}
@@ -74,11 +74,7 @@ def driver_environment(
     merged["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
     if spec.project:
         merged["STREAMWARDEN_PROJECT"] = spec.project
-    environment = environment_of(spec.spark)
-    home = merged.get("SPARK_HOME")
-    merged = environment.variables(merged)
-    if home is not None and not own_spark:
-        merged["SPARK_HOME"] = home
+    merged = _on_its_spark(spec, merged, own_spark=own_spark)
     merged["PYTHONUNBUFFERED"] = "1"
     # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
     merged.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK))
@@ -90,6 +86,16 @@ def driver_environment(
         else:
             merged[name] = value
     return merged
+
+
+def _on_its_spark(spec: StreamSpec, variables: Mapping[str, str], *, own_spark: bool) -> dict[str, str]:
+    """The variables with the interpreter and the Spark of the stream's environment. A stream that names none keeps the
+    Spark that its caller named."""
+    made = environment_of(spec.spark).variables(variables)
+    if own_spark or spec.spark.python is not None:
+        return made
+    del made["SPARK_HOME"]
+    return {**made, **{name: value for name, value in variables.items() if name == "SPARK_HOME"}}
 
 
 def _has_own_store(spec: StreamSpec, environ: Mapping[str, str]) -> bool:
