@@ -20,7 +20,7 @@ from streamwarden.services.workspace import Workspace
 from support.command_line import in_process
 from support.spark.drill_project import await_commits, drill_project, run_drill
 from support.spark.drivers import QUICK, until
-from support.spark.environments import RELEASES, environment
+from support.spark.environments import RELEASES, environment, key_of
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(1200)]
 
@@ -100,7 +100,7 @@ def test_a_stream_runs_on_this_version(
     monkeypatch.setattr(spark_environment, "SUPPORTED", (*SUPPORTED, parsed(release)))
     spark = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
     if release in RELEASES:
-        spark["python"] = str(environment(release))
+        spark |= key_of(environment(release))
     with drill_project(
         tmp_path,
         inputs=flights,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 RELEASES: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1")
 """The newest of each minor version, beside the one that this checkout's own environment has."""
@@ -26,6 +28,10 @@ _WITHIN: Final = 900.0
 """Seconds for a download of 400 MB."""
 
 
+GUIDE: Final = _ROOT / "docs" / "how-to" / "spark-versions.md"
+_INSTALLS: Final = " -m pip install "
+
+
 def environment(release: str) -> Path:
     """The interpreter of the environment with that PySpark. Skips the test if it cannot be made."""
     _CACHE.mkdir(parents=True, exist_ok=True)
@@ -35,10 +41,26 @@ def environment(release: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
             _run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
-            _run("pip", "install", "--quiet", "--python", str(python), f"pyspark=={release}", str(_wheel()))
+            _run("pip", "install", "--quiet", "--python", str(python), f"pyspark=={release}")
             (folder / "complete").touch()
-        _run("pip", "install", "--quiet", "--python", str(python), "--no-deps", "--reinstall", str(_wheel()))
+        _run("pip", "install", "--quiet", "--python", str(python), "--reinstall-package", "streamwarden", *_packages())
     return python
+
+
+def key_of(python: Path) -> dict[str, str]:
+    """What the guide tells a person to write below `spark` of a stream's file, for this interpreter."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    document = yaml.safe_load(block)
+    assert list(document) == ["spark"]
+    return {name: str(python) for name in document["spark"]}
+
+
+def _packages() -> list[str]:
+    """What the guide tells a person to install into the environment, with this checkout's wheel."""
+    (command,) = [line for line in GUIDE.read_text().splitlines() if _INSTALLS in line]
+    named = command.partition(_INSTALLS)[2].split()
+    assert "streamwarden" in named
+    return [str(_wheel()) if name == "streamwarden" else name for name in named]
 
 
 @cache
