@@ -6,11 +6,13 @@ from the package index; without it a test is skipped and says why.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
-import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -66,7 +68,8 @@ def _packages() -> list[str]:
 @cache
 def _wheel() -> Path:
     """The wheel of this checkout, built once in a run of the tests."""
-    folder = _CACHE / f"wheel-{os.getpid()}"
+    folder = Path(tempfile.mkdtemp(prefix="streamwarden-wheel-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _run("build", "--wheel", "--quiet", "--out-dir", str(folder), str(_ROOT))
     (built,) = folder.glob("*.whl")
     return built
