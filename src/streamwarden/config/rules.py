@@ -11,6 +11,7 @@ from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.places import GLOB, Place, is_file, located, locations, resolve
 from streamwarden.config.real_time import real_time_problems
+from streamwarden.config.spark_environment import environment_problems
 from streamwarden.lifecycle.location import URL, DataUrl
 from streamwarden.lifecycle.savepoints.savepoint import FOLDER as SAVEPOINTS
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
@@ -58,6 +59,7 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
         *_kinds(spec),
         *real_time_problems(spec),
         *cluster_problems(spec.spark),
+        *environment_problems(spec),
         *_disjoint(spec, data),
     ]
 
