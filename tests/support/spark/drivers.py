@@ -25,6 +25,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StateSpec, StopPolicy, StreamSpec, TriggerSpec
+from support.waits import rarer
 
 T = TypeVar("T")
 
@@ -74,13 +75,14 @@ def until(
     told: Callable[[], str] = lambda: "",
 ) -> T:
     """Poll until `condition()` is truthy, and return it; `told()` says what was there instead."""
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"after {timeout:.0f} s still not: {what}. {told()}"
-        time.sleep(poll)
+        waited = time.monotonic() - began
+        assert waited < timeout, f"after {timeout:.0f} s still not: {what}. {told()}"
+        time.sleep(rarer(poll, waited))
 
 
 def minute_of(number: int) -> str:
