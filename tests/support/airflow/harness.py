@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from support.spark.drivers import QUICK
 from support.waits import rarer
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -80,7 +81,7 @@ class Airflow:
             "LOGGING__WORKER_LOG_SERVER_PORT": str(log_port),
             "LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log_port),
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
-            "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+            "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "8",
             "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
@@ -102,7 +103,7 @@ class Airflow:
             **{f"AIRFLOW__{key}": value for key, value in settings.items()},
             "STREAMWARDEN_PROJECT": str(project),
             "STREAMWARDEN_DATA": str(data),
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # drivers that live for seconds
+            "JDK_JAVA_OPTIONS": QUICK["spark.driver.extraJavaOptions"],  # drivers that live for seconds
             "PYTHONUNBUFFERED": "1",
         }
 

@@ -29,11 +29,16 @@ from support.waits import rarer
 
 T = TypeVar("T")
 
+_VFORK = "-Djdk.lang.Process.launchMechanism=VFORK"
+"""Hadoop starts two `chmod` for each file that it writes: like this without a helper program in between."""
+
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_VFORK}",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""A JVM that starts fast: these tests judge the driver, not its throughput."""
+"""A JVM that starts fast: these tests judge the driver, not its throughput. Spark generates no code here; it does
+where a test writes its own settings, as those of the command line do."""
 
 
 def quick_options() -> str:
