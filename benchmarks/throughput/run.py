@@ -40,7 +40,8 @@ from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.formats.state import state_stores
-from streamwarden.config.loading import load_stream, spec_to_dict
+from streamwarden.config.loading import load_stream
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import driver_properties, properties_text

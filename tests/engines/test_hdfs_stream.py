@@ -26,7 +26,7 @@ import pytest
 from streamwarden.adapters.storage.files import checkpoint_of, output_of
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.cli.app import run
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.auditing.auditing import audit
@@ -288,7 +288,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.lifecycle.submission import spark_conf
 
 spec = spec_from_dict(json.loads(Path(sys.argv[1]).read_text()))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import ValidationError
-
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.collisions import rules_across
 from streamwarden.config.isolation import isolated, printable
-from streamwarden.config.kinds import leave_to_script, without_keys_of_others
+from streamwarden.config.kinds import leave_to_script
 from streamwarden.config.ownership import TenureOf, without_history
 from streamwarden.config.rules import name_problems, resolved, rules_of_one
-from streamwarden.config.schema import load, parse, refusal
+from streamwarden.config.schema import parse, refusal
 from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds, validate_overrides
@@ -221,27 +219,6 @@ def _unknown_checks(spec: DrillSpec) -> list[Problem]:
         for index, name in enumerate(spec.steady_state.checks)
         if name not in checks
     ]
-
-
-def spec_to_dict(spec: StreamSpec) -> dict[str, Any]:
-    """`spec` as JSON-like data, paths resolved: what `spec.json` of a driver holds."""
-    return asdict(spec)
-
-
-def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
-    """The inverse of `spec_to_dict`, with the same strictness. Raises ConfigError."""
-    try:
-        return load(StreamSpec, without_keys_of_others(value))
-    except ValidationError as error:
-        details = "; ".join(
-            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
-            for detail in error.errors(include_url=False, include_input=False)
-        )
-        raise ConfigError(
-            f"the stored spec does not fit this version: {details}",
-            where=str(value.get("name", "spec.json")),
-            next_step="start the stream again from its YAML file",
-        ) from error
 
 
 def _loaded(project: Path, folder: Path, load: Callable[[Path], T]) -> tuple[dict[str, T], dict[str, ConfigError]]:

@@ -52,7 +52,7 @@ from support.spark.verdicts import verify
 pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
-FILES, EVENTS, BAD = 14, 900, 2
+FILES, EVENTS, BAD = 12, 900, 2
 BACK = 5
 """The batch of the savepoint."""
 RECORDS = FILES * EVENTS + BAD

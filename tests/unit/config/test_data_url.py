@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.config.loading import load_catalog, load_stream, spec_from_dict, spec_to_dict
+from streamwarden.config.loading import load_catalog, load_stream
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.lifecycle.location import DataUrl

@@ -8,7 +8,7 @@ from typing import Final
 
 from streamwarden.adapters.jvm.environments import environment_of, spark_variables
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.errors import JobError
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, program_command
 from streamwarden.stream.spec import StreamSpec

@@ -24,7 +24,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
@@ -32,7 +32,7 @@ from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
-from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.fleet.applications import application_of
 from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.sources.base import StoredSource

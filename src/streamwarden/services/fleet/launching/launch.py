@@ -128,7 +128,9 @@ def write_folder(
 
     Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
     """
-    from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
+    from streamwarden.config.stored_spec import (
+        spec_to_dict,  # pydantic: a process that only observes does not import it
+    )
 
     disk.private_folder(folder / files.TEMPORARY, below=data)
     document = spec_to_dict(spec)

@@ -17,7 +17,7 @@ from streamwarden.adapters.processes import ending_with_us
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.checkpoint.spark_support import PROGRAMS, named_in
 from streamwarden.clusters import manager_of
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.settings import executor_heap
 from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties, properties_text, secret_options
