@@ -69,6 +69,19 @@ def test_a_driver_that_was_killed_after_a_stop_was_requested_did_not_fail(store_
         assert (exit.on_request, exit.is_failure) == (requested, not requested)
 
 
+def test_the_secrets_of_a_driver_whose_host_is_lost_go_with_its_recorded_end(store_url: str, tmp_path: Path) -> None:
+    """Its temporary files stay: it may be cut off from the store alone, and run on."""
+    with Store(store_url) as store:
+        driver_id = _dead_driver(store, tmp_path, host="lost/boot/1")
+        folder = tmp_path / "var/drivers/counts" / driver_id
+        (folder / files.EXIT).unlink()
+        (folder / files.TEMPORARY).mkdir()
+        files.write_spec(folder, {"spark": {"conf": {"spark.ssl.keyPassword": "hunter2-hunter2"}}})
+        assert Fleet(store, tmp_path / "var").observe(driver_id).exit is not None  # it holds no lease
+    assert not (folder / files.SECRETS).exists()
+    assert (folder / files.TEMPORARY).exists()
+
+
 def _log(checkpoint: Path, batch: int, at: float) -> None:
     for log in ("offsets", "commits"):
         path = checkpoint / log / str(batch)
@@ -77,13 +90,13 @@ def _log(checkpoint: Path, batch: int, at: float) -> None:
         os.utime(path, (at, at))
 
 
-def _dead_driver(store: Store, root: Path, number: int = 1) -> str:
+def _dead_driver(store: Store, root: Path, number: int = 1, host: str | None = None) -> str:
     """A driver of this host that was launched at LAUNCHED and killed at ENDED."""
     driver_id = f"counts-20260101T000000-{number:08}"
     folder = root / "var/drivers/counts" / driver_id
     folder.mkdir(parents=True)
     files.write_document(folder / files.EXIT, {"exit_code": None, "signal": 9, "ended_at": ENDED})
-    gone = ProcessIdentity(host=this_host(), pid=1, started_at=-1)
+    gone = ProcessIdentity(host=host or this_host(), pid=1, started_at=-1)
     store.drivers.launched(
         DriverRecord(
             driver_id=driver_id,

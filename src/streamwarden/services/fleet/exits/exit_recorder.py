@@ -121,6 +121,8 @@ class ExitRecorder:
             self._store.leases.release(lease, now=self._clock())
         if process_alive(folder, record.process, self._alive) is False:
             files.tidy(folder)
+        else:  # its host is dead, or cut off: then it may need its temporary files until a newer driver has begun
+            files.forget_secrets(folder)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else exit_record
 
