@@ -24,6 +24,8 @@ from streamwarden.errors import LeaseLost, ProgressError, StoreError, Streamward
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUERY_STARTED, append_event, write_queries
+from streamwarden.lifecycle.hosts.elsewhere import reached_by
+from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.supervision.stop import StopRequest
@@ -34,6 +36,7 @@ from streamwarden.spark.driver.failures import from_spark
 from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.log import say
+from streamwarden.units import Seconds
 from streamwarden.waiting import wait_until
 
 RENEW_EVERY: Final = 5.0
@@ -146,6 +149,13 @@ class StoreLink:
     def lose(self, lost: LeaseLost) -> None:
         """The lease was taken over, as a fence says: nothing is renewed any more."""
         self.lost = self.lost or lost
+
+    def reached_by(self, storage: str, silent: Seconds) -> str | None:
+        """Another host that reaches the storage with this id, which has been silent here for so many seconds; see
+        `elsewhere.reached_by`. Safe on any thread. Raises StoreError."""
+        since = self._clock() + self._store.leases.clock_offset() - silent
+        here, hosts = host_name(self._process.host), self._store.hosts
+        return reached_by(hosts.all(), hosts.drained(), here=here, storage=storage, silent_since=since)
 
     def give_up(self, record: ExitRecord) -> None:
         """Record the driver's end and give its lease back, for a driver that ends at once and may not touch its folder.

@@ -115,7 +115,12 @@ class Runner:
             connection=self._spec.storage.connection,
         )
         self._storage = StorageWatch(
-            self._spec.checkpoint, jvm, bound=self._spec.restart.unresponsive_after, give_up=self._link.give_up
+            self._spec.checkpoint,
+            jvm,
+            folder.parents[2],
+            bound=self._spec.restart.unresponsive_after,
+            reached_by=self._link.reached_by,
+            give_up=self._link.give_up,
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()

@@ -4,6 +4,9 @@ cut off: then another host can go on.
 A thread that reads or writes such a folder waits, for hours if need be, while the driver renews its lease. The thread
 that measures the silence touches neither the storage nor the driver's log, which may be in the same folder. A call that
 the storage has taken already may still be carried out when it answers again; no call follows it.
+
+A storage that is silent on every host is waited for up to the stream's bound. One that answers another host, as that
+host's reports say, is given up much sooner.
 """
 
 import contextlib
@@ -16,8 +19,12 @@ from typing import ClassVar, Final
 
 from streamwarden.adapters import processes
 from streamwarden.checkpoint.formats.layout import METADATA
+from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER
+from streamwarden.lifecycle.hosts.report import REPORT_EVERY
 from streamwarden.lifecycle.location import URL, plain_path
+from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.spark.watches.silence import SilenceWatch
 from streamwarden.units import Seconds, format_duration
 
@@ -29,7 +36,10 @@ class StorageWatch(SilenceWatch):
     """Measures how long the storage of the checkpoint has been silent, from its construction on.
 
     Args:
-        bound: seconds of silence after which the driver ends.
+        data: the data folder, by which hosts that share a storage know each other.
+        bound: seconds of silence after which the driver ends, even if no other host gets an answer.
+        reached_by: name of another host that gets answers from the storage with this id, which has been silent here
+            for so many seconds; None: there is none. Raises StreamwardenError.
         give_up: records why it ended, and gives its lease back.
         clock: monotonic seconds.
     """
@@ -40,15 +50,21 @@ class StorageWatch(SilenceWatch):
         self,
         checkpoint: str,
         jvm: ProcessIdentity,
+        data: Path,
         *,
         bound: Seconds,
+        reached_by: Callable[[str, Seconds], str | None],
         give_up: Callable[[ExitRecord], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(bound=bound, clock=clock)
         self._checkpoint = plain_path(checkpoint)
         self._jvm = jvm
+        self._data = data
+        self._reached_by = reached_by
         self._give_up = give_up
+        self._storage: str | None = None
+        self._ask_at = ASK_AFTER
 
     def start(self) -> None:
         """Watch a mounted folder. Spark's requests to an object store or to HDFS fail in time by themselves."""
@@ -60,31 +76,52 @@ class StorageWatch(SilenceWatch):
         the query."""
         with contextlib.suppress(OSError):
             (Path(self._checkpoint) / METADATA).read_bytes()
+            if self._storage is None and Path(self._checkpoint).stat().st_dev == self._data.stat().st_dev:
+                self._storage = storage_id(self._data)
         return True
 
     def _act(self, before: Seconds) -> None:
-        if self._silence.lasted >= self._bound:
-            self._end()
+        silent = self._silence.lasted
+        if silent < before:
+            self._ask_at = ASK_AFTER
+        if silent >= self._bound:
+            self._end(None)
+        elif silent >= self._ask_at:
+            self._ask_at = silent + REPORT_EVERY
+            if (host := self._elsewhere(silent)) is not None:
+                self._end(host)
 
-    def _end(self) -> None:
+    def _elsewhere(self, silent: Seconds) -> str | None:
+        """A host on which the stream can go on; None: none is known, or the store does not answer either."""
+        with contextlib.suppress(StreamwardenError):
+            return None if self._storage is None else self._reached_by(self._storage, silent)
+        return None
+
+    def _end(self, elsewhere: str | None) -> None:
         """Give the lease up, then end both halves of the driver, whatever became of that."""
         try:
             with contextlib.suppress(Exception):
-                self._give_up(unanswered(self._checkpoint, self._silence.lasted, at=time.time()))
+                self._give_up(unanswered(self._checkpoint, self._silence.lasted, elsewhere, at=time.time()))
         finally:
             processes.signal_one(self._jvm, signal.SIGKILL)
             os._exit(137)
 
 
-def unanswered(checkpoint: str, silent: Seconds, *, at: float) -> ExitRecord:
+def unanswered(checkpoint: str, silent: Seconds, elsewhere: str | None, *, at: float) -> ExitRecord:
     """The record of a driver that ended after `silent` seconds without an answer. It names no signal: nobody has seen
-    the end of the process, so that the next driver puts a fence before it."""
+    the end of the process, so that the next driver puts a fence before it.
+
+    Args:
+        elsewhere: name of the host that gets an answer; None: none is known.
+    """
+    answers = "" if elsewhere is None else f", and {elsewhere} gets an answer"
     return ExitRecord(
         kind=ExitKind.KILLED,
         ended_at=at,
         error_class=SILENT_CLASS,
         message=f"the storage of the checkpoint {checkpoint} has not answered on this host for "
-        f"{format_duration(round(silent))}: the driver ended, so that another host can go on",
+        f"{format_duration(round(silent))}{answers}: the driver ended, so that another host can go on",
         next_step="nothing is lost: an interrupted batch runs again at the next start. Look at the mount of the folder "
-        "on this host; restart.unresponsive_after in the stream's file sets how long the storage may stay silent",
+        "on this host; restart.unresponsive_after in the stream's file sets how long the storage may stay silent on "
+        "all hosts",
     )

@@ -1,5 +1,5 @@
-"""A driver whose storage does not answer gives its lease up and ends; one whose storage answers, however badly, goes
-on."""
+"""A driver whose storage does not answer gives its lease up and ends, soon if the storage answers on another host; one
+whose storage answers, however badly, goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
+from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER
+from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.spark.watches import storage
 from streamwarden.spark.watches.storage import SILENT_CLASS, StorageWatch
 
@@ -28,12 +31,26 @@ class Watched:
     def __init__(self, checkpoint: Path) -> None:
         self.now = 0.0
         self.given_up: list[ExitRecord] = []
+        self.asked: list[tuple[str, float]] = []
+        self.elsewhere: str | Exception | None = None
         self.jvm = subprocess.Popen(["sleep", "60"])
         identity = processes.identity(self.jvm.pid)
         assert identity is not None
         self.watch = StorageWatch(
-            str(checkpoint), identity, bound=20.0, give_up=self.given_up.append, clock=lambda: self.now
+            str(checkpoint),
+            identity,
+            checkpoint.parent,
+            bound=20.0,
+            reached_by=self.reached_by,
+            give_up=self.given_up.append,
+            clock=lambda: self.now,
         )
+
+    def reached_by(self, storage: str, silent: float) -> str | None:
+        self.asked.append((storage, silent))
+        if isinstance(self.elsewhere, Exception):
+            raise self.elsewhere
+        return self.elsewhere
 
     def wait(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -56,6 +73,36 @@ def test_silence_past_the_bound_ends_both_halves_after_the_lease_was_given_up(wa
     assert (record.kind, record.error_class, record.is_failure) == (ExitKind.KILLED, SILENT_CLASS, True)
     assert (record.signal, record.exit_code) == (None, None)  # the next driver puts a fence before it
     assert watched.jvm.wait(timeout=20) == -9
+
+
+def test_a_storage_that_answers_on_another_host_is_given_up_soon(watched: Watched, tmp_path: Path) -> None:
+    known = storage_id(tmp_path.parent, make=True)
+    (tmp_path / "metadata").touch()
+    watched.watch.ask()
+    watched.elsewhere = "two"
+    watched.wait(1)
+    watched.wait(int(ASK_AFTER) - 1)
+    assert watched.given_up == []
+    with pytest.raises(Ended):
+        watched.wait(1)
+    assert watched.asked == [(known, ASK_AFTER)]
+    assert "for 15.0 s, and two gets an answer" in watched.given_up[0].message
+    assert watched.jvm.wait(timeout=20) == -9
+
+
+@pytest.mark.parametrize("elsewhere", [None, StoreError("down")])
+def test_a_storage_that_answers_nowhere_is_waited_for(
+    watched: Watched, tmp_path: Path, elsewhere: Exception | None
+) -> None:
+    storage_id(tmp_path.parent, make=True)
+    (tmp_path / "metadata").touch()
+    watched.watch.ask()
+    watched.elsewhere = elsewhere
+    watched.wait(20)
+    assert [silent for _, silent in watched.asked] == [ASK_AFTER]
+    assert watched.given_up == []
+    watched.jvm.kill()
+    watched.jvm.wait(timeout=20)
 
 
 def test_a_store_that_is_away_too_keeps_no_driver_from_its_end(watched: Watched) -> None:
