@@ -30,6 +30,14 @@ from support.spark.drivers import quick_options
 STARTS_WITHIN = 90.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+DRIVER = "driver.cluster"
+"""A name that the workers know, and the driver's own host does not, as a container's published name."""
+
+CALLED = {"spark.driver.host": DRIVER, "spark.driver.bindAddress": "127.0.0.1"}
+"""For `spark.conf`: executors reach the driver by its name for them. Whoever starts another program with these settings
+finds nothing at that name."""
+
+_NAMES = "hosts"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -46,11 +54,12 @@ def worker_arguments(*, host: str, cores: int, memory: str, page: int, work: str
 
 class Cluster:
     """A running master and workers. `url` is what a stream names as `spark.master`; `pages` are the ports of the web
-    pages, the master's first."""
+    pages, the master's first; `names` is the file in which the workers look names up."""
 
     def __init__(self, folder: Path, port: int, pages: Sequence[int]) -> None:
         self.url, self.pages = f"spark://127.0.0.1:{port}", pages
         self._folder, self._port = folder, port
+        self.names = folder / _NAMES
         self._master: subprocess.Popen[bytes] | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
 
@@ -148,15 +157,17 @@ class Cluster:
 
 
 @contextmanager
-def cluster(*, cores: int = 2, workers: int = 1, started: bool = True) -> Iterator[Cluster]:
+def cluster(*, cores: int = 2, workers: int = 1, started: bool = True, driver: str = DRIVER) -> Iterator[Cluster]:
     """A cluster; everything of it is ended, and its folder removed, at the end.
 
     Args:
+        driver: the name by which the workers know this host.
         started: False: it has an address, and nothing runs there yet.
     """
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
     port, *pages = (free_port() for _ in range(2 + workers))
     made = Cluster(folder, port, pages)
+    made.names.write_text(f"127.0.0.1 localhost {socket.gethostname()} {driver}\n")
     try:
         if started:
             made.start_master()
@@ -188,7 +199,8 @@ def _script(folder: Path, name: str, arguments: list[str]) -> str:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "JDK_JAVA_OPTIONS": quick_options(),  # a worker's executors inherit it
+        # A worker's executors inherit it. Java looks names up in this file alone.
+        "JDK_JAVA_OPTIONS": f"{quick_options()} -Djdk.net.hosts.file={folder / _NAMES}",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
     lines = [

@@ -52,7 +52,7 @@ from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
 from streamwarden.spark.internals.jvm import jvm_clock
-from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
+from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.log import say
 from streamwarden.spark.scripts.declared_settings import ScriptStarts
@@ -116,6 +116,7 @@ class Runner:
         )
         self._storage = StorageWatch(
             self._spec.checkpoint,
+            self._spec.storage.connection,
             jvm,
             folder.parents[2],
             bound=self._spec.restart.unresponsive_after,
@@ -245,6 +246,8 @@ class Runner:
             return
         if isinstance(event, QueryStarted):
             self._built = True
+        if isinstance(event, QueryProgressed):
+            self._storage.committed()
         self._link.emit(event)
 
     # The end

@@ -1,9 +1,10 @@
 """Ends a driver whose host no longer reaches the storage of its checkpoint, such as a mounted folder whose server is
 cut off: then another host can go on.
 
-A thread that reads or writes such a folder waits, for hours if need be, while the driver renews its lease. The thread
-that measures the silence touches neither the storage nor the driver's log, which may be in the same folder. A call that
-the storage has taken already may still be carried out when it answers again; no call follows it.
+A thread that reads or writes such a folder waits, for hours if need be, while the driver renews its lease. Spark's
+clients of object stores try again for many minutes. The thread that measures the silence touches neither the storage
+nor the driver's log, which may be in the same folder. A call that the storage has taken already may still be carried
+out when it answers again; no call follows it.
 
 A storage that is silent on every host is waited for up to the stream's bound. One that answers another host, as that
 host's reports say, is given up much sooner.
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import METADATA
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
@@ -36,6 +38,7 @@ class StorageWatch(SilenceWatch):
     """Measures how long the storage of the checkpoint has been silent, from its construction on.
 
     Args:
+        connection: of an object store.
         data: the data folder, by which hosts that share a storage know each other.
         bound: seconds of silence after which the driver ends, even if no other host gets an answer.
         reached_by: name of another host that gets answers from the storage with this id, which has been silent here
@@ -49,6 +52,7 @@ class StorageWatch(SilenceWatch):
     def __init__(
         self,
         checkpoint: str,
+        connection: str | None,
         jvm: ProcessIdentity,
         data: Path,
         *,
@@ -59,6 +63,8 @@ class StorageWatch(SilenceWatch):
     ) -> None:
         super().__init__(bound=bound, clock=clock)
         self._checkpoint = plain_path(checkpoint)
+        self._connection = connection
+        self._known = False
         self._jvm = jvm
         self._data = data
         self._reached_by = reached_by
@@ -66,12 +72,26 @@ class StorageWatch(SilenceWatch):
         self._storage: str | None = None
         self._ask_at = ASK_AFTER
 
-    def start(self) -> None:
-        """Watch a mounted folder. Spark's requests to an object store or to HDFS fail in time by themselves."""
-        if not URL.match(self._checkpoint):
-            super().start()
+    def committed(self) -> None:
+        """A query has committed a batch: the storage answers Spark. Safe on any thread."""
+        self._answered.set()
 
     def _answers(self) -> bool:
+        return self._remote_answers() if URL.match(self._checkpoint) else self._mounted_answers()
+
+    def _remote_answers(self) -> bool:
+        """Asks with a client of this process, whose errors say nothing until it has got an answer once: it may lack
+        what Spark's client has."""
+        try:
+            (open_path(self._checkpoint, self._connection) / METADATA).read()
+        except FileNotFoundError:
+            return True
+        except (OSError, StreamwardenError):
+            return not self._known
+        self._known = True
+        return True
+
+    def _mounted_answers(self) -> bool:
         """A mounted folder asks its server each time that a file is opened. An error is an answer, by which Spark ends
         the query."""
         with contextlib.suppress(OSError):
@@ -121,7 +141,7 @@ def unanswered(checkpoint: str, silent: Seconds, elsewhere: str | None, *, at: f
         error_class=SILENT_CLASS,
         message=f"the storage of the checkpoint {checkpoint} has not answered on this host for "
         f"{format_duration(round(silent))}{answers}: the driver ended, so that another host can go on",
-        next_step="nothing is lost: an interrupted batch runs again at the next start. Look at the mount of the folder "
-        "on this host; restart.unresponsive_after in the stream's file sets how long the storage may stay silent on "
-        "all hosts",
+        next_step="nothing is lost: an interrupted batch runs again at the next start. Look at this host's network and "
+        "its mount of the folder; restart.unresponsive_after in the stream's file sets how long a storage that is "
+        "silent on all hosts is waited for",
     )

@@ -15,6 +15,7 @@ from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER
 from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.spark.watches import storage
 from streamwarden.spark.watches.storage import SILENT_CLASS, StorageWatch
+from support.servers.bucket import bucket
 
 
 class Ended(BaseException):
@@ -28,7 +29,7 @@ def end(code: int) -> None:
 class Watched:
     """A watch with a clock of its own, and a process in place of the JVM."""
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, data: Path, checkpoint: str) -> None:
         self.now = 0.0
         self.given_up: list[ExitRecord] = []
         self.asked: list[tuple[str, float]] = []
@@ -37,9 +38,10 @@ class Watched:
         identity = processes.identity(self.jvm.pid)
         assert identity is not None
         self.watch = StorageWatch(
-            str(checkpoint),
+            checkpoint,
+            None,
             identity,
-            checkpoint.parent,
+            data,
             bound=20.0,
             reached_by=self.reached_by,
             give_up=self.given_up.append,
@@ -61,7 +63,7 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
     monkeypatch.setattr(storage.os, "_exit", end)
-    return Watched(tmp_path)
+    return Watched(tmp_path.parent, str(tmp_path))
 
 
 def test_silence_past_the_bound_ends_both_halves_after_the_lease_was_given_up(watched: Watched) -> None:
@@ -103,6 +105,38 @@ def test_a_storage_that_answers_nowhere_is_waited_for(
     assert watched.given_up == []
     watched.jvm.kill()
     watched.jvm.wait(timeout=20)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_an_object_store_counts_as_silent_only_if_it_has_answered_this_client_before(
+    monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    """Spark's own client may have what this one lacks. As long as a query commits batches, the store answers it."""
+    monkeypatch.setattr(storage.os, "_exit", end)
+    lake = bucket(monkeypatch)
+    watched = Watched(Path("/nowhere"), "s3a://lake/checkpoint")
+    if answered:
+        lake.pipe_file("s3a://lake/checkpoint/metadata", b"{}")
+        watched.watch.ask()
+    monkeypatch.setattr(lake, "cat_file", refuse)
+    watched.wait(1)
+    watched.watch.ask()
+    watched.wait(19)
+    assert watched.given_up == []
+    watched.watch.committed()
+    watched.wait(20)
+    assert watched.given_up == []
+    watched.watch.ask()
+    if answered:
+        with pytest.raises(Ended):
+            watched.wait(1)
+    watched.jvm.kill()
+    watched.jvm.wait(timeout=20)
+    assert len(watched.given_up) == answered
+
+
+def refuse(path: str) -> bytes:
+    raise OSError(5, "no answer", path)
 
 
 def test_a_store_that_is_away_too_keeps_no_driver_from_its_end(watched: Watched) -> None:
