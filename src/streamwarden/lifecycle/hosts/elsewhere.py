@@ -10,6 +10,13 @@ from typing import Final
 from streamwarden.lifecycle.hosts.report import HostReport
 from streamwarden.units import Seconds
 
+STORAGE_SILENT: Final = "StorageUnresponsive"
+"""Error class of a driver that ended because the storage of its checkpoint did not answer on its host."""
+
+OTHERS_FIRST: Final[Seconds] = 30.0
+"""Seconds for which the host of such a driver leaves the stream to others: it would claim the stream, find no storage,
+and keep them out meanwhile."""
+
 ASK_AFTER: Final[Seconds] = 15.0
 """Seconds without an answer after which a driver asks whether another host gets one: each host has reported three times
 by then, and has read the storage each time."""

@@ -16,22 +16,19 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import METADATA
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER
+from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER, STORAGE_SILENT
 from streamwarden.lifecycle.hosts.report import REPORT_EVERY
 from streamwarden.lifecycle.location import URL, plain_path
 from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.spark.watches.silence import SilenceWatch
 from streamwarden.units import Seconds, format_duration
-
-SILENT_CLASS: Final = "StorageUnresponsive"
-"""Error class of a driver that ended because the storage of its checkpoint did not answer."""
 
 
 class StorageWatch(SilenceWatch):
@@ -138,7 +135,7 @@ def unanswered(checkpoint: str, silent: Seconds, elsewhere: str | None, *, at: f
     return ExitRecord(
         kind=ExitKind.KILLED,
         ended_at=at,
-        error_class=SILENT_CLASS,
+        error_class=STORAGE_SILENT,
         message=f"the storage of the checkpoint {checkpoint} has not answered on this host for "
         f"{format_duration(round(silent))}{answers}: the driver ended, so that another host can go on",
         next_step="nothing is lost: an interrupted batch runs again at the next start. Look at this host's network and "

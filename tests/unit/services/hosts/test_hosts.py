@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from streamwarden.services.fleet.hosts.placement import STORAGE_ID, require_fit_
 from streamwarden.services.hosts.draining import drain_host
 from streamwarden.services.hosts.listing import hosts
 from streamwarden.services.hosts.reporting import HostReporter, memory, versions
+from streamwarden.spark.watches.storage import unanswered
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 HERE = host_name(this_host())
@@ -149,6 +151,18 @@ def test_a_host_without_the_checkpoint_leaves_the_stream_to_those_that_have_it(
     Path(spec.checkpoint).mkdir(parents=True)
     (Path(spec.checkpoint) / "metadata").touch()
     require_fit_host(store, spec, data)
+
+
+def test_a_host_whose_storage_was_silent_leaves_the_stream_to_others_at_first(store: Store, data: Path) -> None:
+    spec = StreamSpec(name="counts", job="/no/job.py", checkpoint="s3a://lake/counts")
+    here = ProcessIdentity(host=this_host(), pid=7, started_at=1)
+    last = driver(store, data, "counts", here)
+    store.drivers.exited(last.driver_id, unanswered(spec.checkpoint, 60.0, None, at=time.time()))
+    with pytest.raises(HostUnfit, match="did not answer"):
+        require_fit_host(store, spec, data)
+    away = driver(store, data, "others", ELSEWHERE)
+    store.drivers.exited(away.driver_id, unanswered(spec.checkpoint, 60.0, None, at=time.time()))
+    require_fit_host(store, replace(spec, name="others"), data)
 
 
 def test_the_storage_keeps_its_id(data: Path) -> None:

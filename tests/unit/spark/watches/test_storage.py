@@ -11,10 +11,10 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER
+from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER, STORAGE_SILENT
 from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.spark.watches import storage
-from streamwarden.spark.watches.storage import SILENT_CLASS, StorageWatch
+from streamwarden.spark.watches.storage import StorageWatch
 from support.servers.bucket import bucket
 
 
@@ -72,7 +72,7 @@ def test_silence_past_the_bound_ends_both_halves_after_the_lease_was_given_up(wa
     with pytest.raises(Ended):
         watched.wait(1)
     (record,) = watched.given_up
-    assert (record.kind, record.error_class, record.is_failure) == (ExitKind.KILLED, SILENT_CLASS, True)
+    assert (record.kind, record.error_class, record.is_failure) == (ExitKind.KILLED, STORAGE_SILENT, True)
     assert (record.signal, record.exit_code) == (None, None)  # the next driver puts a fence before it
     assert watched.jvm.wait(timeout=20) == -9
 
