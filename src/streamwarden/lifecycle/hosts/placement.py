@@ -61,9 +61,8 @@ def unfit(facts: HostFacts) -> Unfit | None:
         )
     if facts.silent_ago is not None and facts.silent_ago < OTHERS_FIRST:
         return Unfit(
-            observed=f"on the host {facts.host} the storage of the checkpoint did not answer "
-            f"{format_duration(round(facts.silent_ago))} ago",
-            expected=f"{format_duration(OTHERS_FIRST)} in which another host may start the stream",
+            observed=f"the stream's last driver ended on the host {facts.host}: its storage did not answer there",
+            expected=f"{format_duration(OTHERS_FIRST)} after that, in which another host may start the stream",
             where=f"host {facts.host}",
             next_step="wait, or start the stream on another host",
         )
