@@ -14,7 +14,7 @@ import pytest
 
 from support.hosts import network, share
 from support.hosts.events import NAME
-from support.hosts.judging import report, require_each_event_once, require_in_time, running_on_one
+from support.hosts.judging import all_report, report, require_each_event_once, require_in_time, running_on_one
 from support.hosts.park import STORE, Park, park
 from support.hosts.streams import HostedStream
 from support.spark.drivers import until
@@ -72,14 +72,6 @@ def test_a_host_that_is_cut_off_from_the_store_goes_on_until_another_one_takes_o
     assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
 
 
-def all_report(stream: HostedStream) -> None:
-    """`hosts run` runs on every host."""
-    hosts = stream.park.hosts
-    for name in hosts:
-        stream.keep_running(name, "hosts", "run")
-    until("all hosts report", lambda: stream.try_call("two", "hosts")[1].count("ready") == len(hosts), 60)
-
-
 def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
     stream = HostedStream(hosts)
     with running_on_one(stream):
@@ -97,12 +89,12 @@ def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
 def test_a_storage_that_hangs_on_every_host_is_waited_for(hosts: Park) -> None:
     """As while a server of files restarts. A start on another host would help nobody."""
     stream = HostedStream(hosts)
-    silent = "SELECT count(*) FROM hosts WHERE heartbeat_at < extract(epoch FROM now()) - 30"
+    asked = "SELECT count(*) FROM driver_events WHERE kind = 'storage_silent' AND at < extract(epoch FROM now()) - 20"
     with running_on_one(stream):
         all_report(stream)
         for share_of in hosts.shares.values():
             share_of.hang()
-        until("no host has reported for 30 s: each waits for the storage", lambda: hosts.ask(silent) == [(2,)], 60)
+        until("the driver has got no answer of another host for 20 s", lambda: hosts.ask(asked) == [(1,)], 90)
         for share_of in hosts.shares.values():
             share_of.heal()
         stream.await_commits(2, "one")

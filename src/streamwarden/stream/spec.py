@@ -303,7 +303,7 @@ class RestartPolicy:
     `initial * factor**(n - 1)`, at most `cap`, within `budget`; `healthy_after` of health forgives all before.
 
     A driver whose JVM has not answered for `unresponsive_after` is killed, and then restarted as any killed driver. So
-    is one whose checkpoint's storage has not answered, if the store is a server.
+    is one whose checkpoint is in a mounted folder that has not answered, if the store is a server.
     """
 
     initial: Seconds = 30.0
@@ -320,8 +320,8 @@ class RestartPolicy:
     """a query that ran this long resets the count of failures"""
     unresponsive_after: Seconds = 60.0
     """a driver whose JVM has not answered for this long is killed and restarted; it should be longer than the longest
-    pause of the garbage collector. With a store in PostgreSQL, the same holds if the storage of its checkpoint has not
-    answered; a mounted folder that answers another host meanwhile is given up after 15 seconds"""
+    pause of the garbage collector. With a store in PostgreSQL, the same holds if the mounted folder of its checkpoint
+    has not answered; storage that another host reads meanwhile is given up after 15 seconds"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

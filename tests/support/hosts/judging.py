@@ -29,16 +29,24 @@ def running_on_one(stream: HostedStream, **env: str) -> Iterator[None]:
         yield
 
 
+def all_report(stream: HostedStream) -> None:
+    """`hosts run` runs on every host."""
+    hosts = stream.park.hosts
+    for name in hosts:
+        stream.keep_running(name, "hosts", "run")
+    until("all hosts report", lambda: stream.try_call("two", "hosts")[1].count("ready") == len(hosts), 60)
+
+
 def report(stream: HostedStream, took: float) -> None:
     """Print how long a takeover took, which has just ended, and its steps."""
     print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
 
 
-def require_in_time(stream: HostedStream, took: float, within: float = WITHIN) -> None:
-    """The other host has taken over within so many seconds, on a machine that starts a driver in `START`. A busy one
+def require_in_time(stream: HostedStream, took: float) -> None:
+    """The other host has taken over within `WITHIN`, on a machine that starts a driver in `START`. A busy one
     gets twice the time by which it was slower at the start of the first driver."""
     slower = max(0.0, stream.first_start() - START)
-    assert took <= within + 2 * slower, f"the first driver began {slower:.1f} s late\n{stream.timeline(time.time())}"
+    assert took <= WITHIN + 2 * slower, f"the first driver began {slower:.1f} s late\n{stream.timeline(time.time())}"
 
 
 def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None:

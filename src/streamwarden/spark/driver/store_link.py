@@ -24,7 +24,7 @@ from streamwarden.errors import LeaseLost, ProgressError, StoreError, Streamward
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUERY_STARTED, append_event, write_queries
-from streamwarden.lifecycle.hosts.elsewhere import reached_by
+from streamwarden.lifecycle.hosts.elsewhere import REACHED, question, reached_by
 from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
@@ -36,7 +36,6 @@ from streamwarden.spark.driver.failures import from_spark
 from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.log import say
-from streamwarden.units import Seconds
 from streamwarden.waiting import wait_until
 
 RENEW_EVERY: Final = 5.0
@@ -150,12 +149,20 @@ class StoreLink:
         """The lease was taken over, as a fence says: nothing is renewed any more."""
         self.lost = self.lost or lost
 
-    def reached_by(self, storage: str, silent: Seconds) -> str | None:
-        """Another host that reaches the storage with this id, which has been silent here for so many seconds; see
-        `elsewhere.reached_by`. Safe on any thread. Raises StoreError."""
-        since = self._clock() + self._store.leases.clock_offset() - silent
-        here, hosts = host_name(self._process.host), self._store.hosts
-        return reached_by(hosts.all(), hosts.drained(), here=here, storage=storage, silent_since=since)
+    def ask_elsewhere(self, checkpoint: str, connection: str | None, metadata: str) -> DriverEvent:
+        """Ask other hosts whether they reach a checkpoint that does not answer here; see `elsewhere.question`. Safe on
+        any thread, and touches no file. Raises StoreError."""
+        at = self._clock() + self._store.leases.clock_offset()
+        asked = question(self._folder.name, at, checkpoint=checkpoint, connection=connection, metadata=metadata)
+        self._store.drivers.event(asked)
+        return asked
+
+    def reached_by(self, asked: DriverEvent) -> str | None:
+        """A host that has answered the question and may start drivers; None: there is none yet. Safe on any thread.
+        Raises StoreError."""
+        answers = self._store.drivers.events_since([asked.driver_id], REACHED, asked.at)
+        drained = self._store.hosts.drained() if answers else ()
+        return reached_by(answers, asked, here=host_name(self._process.host), drained=drained)
 
     def give_up(self, record: ExitRecord) -> None:
         """Record the driver's end and give its lease back, for a driver that ends at once and may not touch its folder.

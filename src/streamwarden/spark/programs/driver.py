@@ -118,8 +118,8 @@ class Runner:
             self._spec.checkpoint,
             self._spec.storage.connection,
             jvm,
-            folder.parents[2],
             bound=self._spec.restart.unresponsive_after,
+            ask_elsewhere=self._link.ask_elsewhere,
             reached_by=self._link.reached_by,
             give_up=self._link.give_up,
         )

@@ -6,29 +6,30 @@ clients of object stores try again for many minutes. The thread that measures th
 nor the driver's log, which may be in the same folder. A call that the storage has taken already may still be carried
 out when it answers again; no call follows it.
 
-A storage that is silent on every host is waited for up to the stream's bound. One that answers another host, as that
-host's reports say, is given up much sooner.
+A mounted folder that is silent on every host is waited for up to the stream's bound, as while its server restarts, and
+an object store or HDFS as long as Spark's client waits. Storage that another host reads meanwhile is given up soon.
 """
 
 import contextlib
+import math
 import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import METADATA
 from streamwarden.errors import StreamwardenError
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER, STORAGE_SILENT
-from streamwarden.lifecycle.hosts.report import REPORT_EVERY
+from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.hosts.elsewhere import ASK_AFTER, GIVE_UP_AFTER, STORAGE_SILENT
 from streamwarden.lifecycle.location import URL, plain_path
-from streamwarden.services.fleet.hosts.placement import storage_id
 from streamwarden.spark.watches.silence import SilenceWatch
 from streamwarden.units import Seconds, format_duration
+
+_LOOK_EVERY: Final[Seconds] = 1.0
+"""Seconds between two looks for an answer of another host."""
 
 
 class StorageWatch(SilenceWatch):
@@ -36,10 +37,10 @@ class StorageWatch(SilenceWatch):
 
     Args:
         connection: of an object store.
-        data: the data folder, by which hosts that share a storage know each other.
-        bound: seconds of silence after which the driver ends, even if no other host gets an answer.
-        reached_by: name of another host that gets answers from the storage with this id, which has been silent here
-            for so many seconds; None: there is none. Raises StreamwardenError.
+        bound: seconds of silence after which a driver with a mounted folder ends, even if no other host gets an answer.
+        ask_elsewhere: asks other hosts whether they read the checkpoint, by the text of its metadata; returns the
+            question. Raises StreamwardenError.
+        reached_by: name of a host that has answered the question; None: there is none yet. Raises StreamwardenError.
         give_up: records why it ended, and gives its lease back.
         clock: monotonic seconds.
     """
@@ -51,67 +52,61 @@ class StorageWatch(SilenceWatch):
         checkpoint: str,
         connection: str | None,
         jvm: ProcessIdentity,
-        data: Path,
         *,
         bound: Seconds,
-        reached_by: Callable[[str, Seconds], str | None],
+        ask_elsewhere: Callable[[str, str | None, str], DriverEvent],
+        reached_by: Callable[[DriverEvent], str | None],
         give_up: Callable[[ExitRecord], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(bound=bound, clock=clock)
         self._checkpoint = plain_path(checkpoint)
         self._connection = connection
-        self._known = False
+        self._remote = URL.match(self._checkpoint) is not None
+        super().__init__(bound=math.inf if self._remote else bound, clock=clock)
         self._jvm = jvm
-        self._data = data
+        self._ask_elsewhere = ask_elsewhere
         self._reached_by = reached_by
         self._give_up = give_up
-        self._storage: str | None = None
-        self._ask_at = ASK_AFTER
+        self._metadata: str | None = None
+        self._asked: DriverEvent | None = None
+        self._look_at = 0.0
 
     def committed(self) -> None:
         """A query has committed a batch: the storage answers Spark. Safe on any thread."""
         self._answered.set()
 
     def _answers(self) -> bool:
-        return self._remote_answers() if URL.match(self._checkpoint) else self._mounted_answers()
-
-    def _remote_answers(self) -> bool:
-        """Asks with a client of this process, whose errors say nothing until it has got an answer once: it may lack
-        what Spark's client has."""
+        """A mounted folder asks its server each time that a file is opened; an error is an answer, by which Spark ends
+        the query. Elsewhere this process asks with a client of its own, which may lack what Spark's has: its errors say
+        nothing until it has got an answer once."""
         try:
-            (open_path(self._checkpoint, self._connection) / METADATA).read()
+            content = (open_path(self._checkpoint, self._connection) / METADATA).read()
         except FileNotFoundError:
             return True
         except (OSError, StreamwardenError):
-            return not self._known
-        self._known = True
-        return True
-
-    def _mounted_answers(self) -> bool:
-        """A mounted folder asks its server each time that a file is opened. An error is an answer, by which Spark ends
-        the query."""
-        with contextlib.suppress(OSError):
-            (Path(self._checkpoint) / METADATA).read_bytes()
-            if self._storage is None and Path(self._checkpoint).stat().st_dev == self._data.stat().st_dev:
-                self._storage = storage_id(self._data)
+            return not self._remote or self._metadata is None
+        self._metadata = content.decode(errors="replace")
         return True
 
     def _act(self, before: Seconds) -> None:
         silent = self._silence.lasted
         if silent < before:
-            self._ask_at = ASK_AFTER
+            self._asked = None
         if silent >= self._bound:
             self._end(None)
-        elif silent >= self._ask_at:
-            self._ask_at = silent + REPORT_EVERY
-            if (host := self._elsewhere(silent)) is not None:
+        elif silent >= ASK_AFTER and self._clock() >= self._look_at:
+            self._look_at = self._clock() + _LOOK_EVERY
+            host = self._elsewhere()
+            if host is not None and silent >= GIVE_UP_AFTER:
                 self._end(host)
 
-    def _elsewhere(self, silent: Seconds) -> str | None:
-        """A host on which the stream can go on; None: none is known, or the store does not answer either."""
+    def _elsewhere(self) -> str | None:
+        """A host on which the stream can go on; None: none is known yet, or the store does not answer either."""
         with contextlib.suppress(StreamwardenError):
-            return None if self._storage is None else self._reached_by(self._storage, silent)
+            if self._asked is not None:
+                return self._reached_by(self._asked)
+            if self._metadata is not None:
+                self._asked = self._ask_elsewhere(self._checkpoint, self._connection, self._metadata)
         return None
 
     def _end(self, elsewhere: str | None) -> None:

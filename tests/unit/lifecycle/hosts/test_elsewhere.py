@@ -1,46 +1,31 @@
-"""Whether a storage that is silent on this host answers on another one, by what the others report."""
+"""Whether a storage that is silent on this host is read by another one, by what the others answer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
-from streamwarden.lifecycle.hosts.elsewhere import reached_by
-from streamwarden.lifecycle.hosts.report import HostReport
+from streamwarden.lifecycle.driver import DriverEvent
+from streamwarden.lifecycle.hosts.elsewhere import answer, question, reached_by
 
-SILENT_SINCE = 1_000.0
+ASKED = question("d", 1_000.0, checkpoint="/cp", connection=None, metadata="{}")
+BEFORE = replace(ASKED, at=900.0)
 
 
 @pytest.mark.parametrize(
-    ("reports", "drained", "expected"),
+    ("answers", "drained", "expected"),
     [
-        ([], (), None),
-        ([("two", "ours", 8)], (), "two"),
-        ([("two", "ours", 7)], (), None),  # it may have read the storage before it fell silent
-        ([("two", "ours", -3)], (), None),
-        ([("two", "another", 8)], (), None),
-        ([("two", "", 8)], (), None),  # it could not read its data folder
-        ([("one", "ours", 8)], (), None),  # this host itself
-        ([("two", "ours", 8)], ("two",), None),  # it may start nothing
-        ([("two", "ours", 8), ("three", "ours", 8)], ("two",), "three"),
+        ((), (), None),
+        ((answer(ASKED, "two", 1_001.0),), (), "two"),
+        ((answer(BEFORE, "two", 1_001.0),), (), None),  # of an earlier silence
+        ((answer(ASKED, "one", 1_001.0),), (), None),  # this host itself
+        ((answer(ASKED, "two", 1_001.0),), ("two",), None),  # it may start nothing
+        ((answer(ASKED, "two", 1_001.0), answer(ASKED, "three", 1_002.0)), ("two",), "three"),
     ],
 )
-def test_a_host_counts_that_has_read_the_same_storage_in_the_silence(
-    reports: list[tuple[str, str, float]], drained: tuple[str, ...], expected: str | None
+def test_a_host_counts_that_has_answered_this_question(
+    answers: Sequence[DriverEvent], drained: Sequence[str], expected: str | None
 ) -> None:
-    given = [report(*each) for each in reports]
-    assert reached_by(given, drained, here="one", storage="ours", silent_since=SILENT_SINCE) == expected
-
-
-def report(name: str, storage: str, after: float) -> HostReport:
-    return HostReport(
-        name=name,
-        identity=f"{name}/boot/1",
-        started_at=0.0,
-        heartbeat_at=SILENT_SINCE + after,
-        cores=2,
-        memory_bytes=1,
-        available_bytes=1,
-        data="/data",
-        storage=storage,
-        versions={},
-    )
+    assert reached_by(answers, ASKED, here="one", drained=drained) == expected
