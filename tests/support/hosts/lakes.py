@@ -43,7 +43,7 @@ class LakeStream(HostedStream):
         super().__init__(
             park,
             job_says=job_says,
-            source={**FILES, "path": f"{ROOT}/input"},
+            source={**FILES, "path": f"{ROOT}/input", "max_files_per_trigger": 100},  # a batch takes some seconds
             sink={**PARQUET, "path": f"{ROOT}/output"},
             checkpoint=f"{ROOT}/checkpoint",
             quarantine=f"{ROOT}/quarantine",
