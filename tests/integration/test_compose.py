@@ -5,10 +5,9 @@ with the databases of its script, a broker set up by the same wrapper as in Kafk
 Spark. Then each health check runs, the first run unpauses what it should, and the example stream goes from the topic
 over the cluster into the table.
 
-Hosts, ports and folders are translated, but for `spark.driver.host`: Java finds the scheduler by its name here, too. So
-this proves nothing about what else depends on a name that other containers know and this host does not.
-tests/engines/test_containers.py runs the file as it is, in containers. tests/integration/deploy validates it against
-Compose's schema.
+Hosts, ports and folders are translated. So this proves nothing about what depends on a name that other containers know
+and this host does not: `spark.driver.host: scheduler` is one. tests/engines/test_containers.py runs the file as it is,
+in containers. tests/integration/deploy validates it against Compose's schema.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         script = (REPOSITORY / "packaging" / "postgres" / "10-databases.sql").read_text()
         for statement in re.findall(r"^CREATE .*?;", script, re.MULTILINE):
             server.run(statement)
-        spark = stack.enter_context(cluster(cores=4, driver="scheduler"))
+        spark = stack.enter_context(cluster(cores=4))
         made = installed(root, server, spark, stack)
         stack.callback(ended, made)
         made.start("replay")
@@ -142,7 +141,7 @@ def installed(root: Path, server: PostgreSQL, spark: Cluster, stack: ExitStack) 
         **declared,
         **own_ports,
         "PATH": f"{Path(sys.executable).parent}:{inherited['PATH']}",
-        "JDK_JAVA_OPTIONS": f"{airflow.env['JDK_JAVA_OPTIONS']} -Djdk.net.hosts.file={spark.names}",
+        "JDK_JAVA_OPTIONS": airflow.env["JDK_JAVA_OPTIONS"],
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(airflow.port),
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_HOST": "127.0.0.1",
@@ -159,9 +158,9 @@ def project_with_the_example(project: Path, spark: Cluster) -> Path:
     for folder in ("config", "dags", "plugins", "spark_jobs"):
         shutil.copytree(REPOSITORY / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
     text = (REPOSITORY / "packaging" / "compose" / "streams" / f"{TABLE}.yaml").read_text()
-    master = "spark://spark-master:7077"
-    assert master in text
-    (project / "config" / "streams" / f"{TABLE}.yaml").write_text(translated(text, {master: spark.url}))
+    here = {"spark://spark-master:7077": spark.url, "spark.driver.host: scheduler": "spark.driver.host: 127.0.0.1"}
+    assert all(there in text for there in here)
+    (project / "config" / "streams" / f"{TABLE}.yaml").write_text(translated(text, here))
     return project
 
 

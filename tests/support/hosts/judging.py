@@ -58,7 +58,12 @@ def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None
             none. Such a file of state is of the batch that the new driver has executed again, by the same plan, and so
             it has the same content.
     """
-    until("every event comes out", lambda: len(stream.delivered()) >= stream.events.count, 90)
+    until(
+        "every event comes out",
+        lambda: len(stream.delivered()) >= stream.events.count,
+        90,
+        told=lambda: f"missing: {len(stream.events.ids - set(stream.delivered()))}; {stream.written()[-5:]}",
+    )
     counts = stream.delivered()
     assert set(counts) == stream.events.ids
     assert max(counts.values()) == 1

@@ -54,12 +54,11 @@ def worker_arguments(*, host: str, cores: int, memory: str, page: int, work: str
 
 class Cluster:
     """A running master and workers. `url` is what a stream names as `spark.master`; `pages` are the ports of the web
-    pages, the master's first; `names` is the file in which the workers look names up."""
+    pages, the master's first."""
 
     def __init__(self, folder: Path, port: int, pages: Sequence[int]) -> None:
         self.url, self.pages = f"spark://127.0.0.1:{port}", pages
         self._folder, self._port = folder, port
-        self.names = folder / _NAMES
         self._master: subprocess.Popen[bytes] | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
 
@@ -157,17 +156,16 @@ class Cluster:
 
 
 @contextmanager
-def cluster(*, cores: int = 2, workers: int = 1, started: bool = True, driver: str = DRIVER) -> Iterator[Cluster]:
+def cluster(*, cores: int = 2, workers: int = 1, started: bool = True) -> Iterator[Cluster]:
     """A cluster; everything of it is ended, and its folder removed, at the end.
 
     Args:
-        driver: the name by which the workers know this host.
         started: False: it has an address, and nothing runs there yet.
     """
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
     port, *pages = (free_port() for _ in range(2 + workers))
     made = Cluster(folder, port, pages)
-    made.names.write_text(f"127.0.0.1 localhost {socket.gethostname()} {driver}\n")
+    (folder / _NAMES).write_text(f"127.0.0.1 localhost {socket.gethostname()} {DRIVER}\n")
     try:
         if started:
             made.start_master()
