@@ -340,7 +340,7 @@ def build(spark, spec):
 """
 
 
-@pytest.mark.full  # in the first tier tests/unit/spark/test_executor_metrics holds how the measure falls
+@pytest.mark.full  # in the first tier unit/health/checks/test_documented_thresholds judges each measure
 def test_an_alarm_of_an_executors_memory_ends_after_the_batch_that_needed_it(ran: Ran) -> None:
     """The executor's Python holds 800 MB for as long as one batch runs. Smaller batches follow."""
     home, released = ran.project, ran.project.root / "released"
