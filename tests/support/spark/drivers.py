@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle import driver_folder as files
@@ -37,7 +38,7 @@ QUICK = {
 
 def quick_options() -> str:
     """The options of a JVM of Spark that starts as fast as a driver: with the archive of classes that drivers use."""
-    shared = class_archive.flags(find_java())
+    shared = class_archive.flags(own(), find_java())
     return " ".join([QUICK["spark.driver.extraJavaOptions"], *shared])
 
 
