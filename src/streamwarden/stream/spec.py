@@ -321,7 +321,7 @@ class RestartPolicy:
     unresponsive_after: Seconds = 60.0
     """a driver whose JVM has not answered for this long is killed and restarted; it should be longer than the longest
     pause of the garbage collector. With a store in PostgreSQL, the same holds if the mounted folder of its checkpoint
-    has not answered"""
+    has not answered; storage that another host reads meanwhile is given up after 15 seconds"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from support.airflow.harness import free_port, wait_for
+from support.servers.programs import unpacked
 
 REALM: Final = "TEST.EXAMPLE"
 
@@ -134,24 +133,4 @@ def kdc(*, life: int) -> Iterator[Kdc]:
 
 def _programs() -> Path:
     """A folder with `usr/sbin/krb5kdc` and what it needs; the test is skipped if it cannot be had here."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamwarden-tests" / "krb5"
-    if not (cache / "usr/sbin/krb5kdc").exists():
-        if shutil.which("apt-get") is None:
-            pytest.skip("no KDC: this machine has no apt-get to take Debian's package krb5-kdc from")
-        _take_out(cache)
-    return cache
-
-
-def _take_out(cache: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            ["apt-get", "download", *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=300, check=False
-        )
-        if done.returncode != 0:
-            pytest.skip(f"no KDC: apt-get cannot download Debian's packages: {done.stderr[-500:]}")
-        part = Path(folder) / "part"
-        for package in Path(folder).glob("*.deb"):
-            subprocess.run(["dpkg-deb", "-x", str(package), str(part)], check=True, timeout=60)
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(cache, ignore_errors=True)
-        shutil.move(part, cache)
+    return unpacked("krb5", PACKAGES)

@@ -52,7 +52,7 @@ from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
 from streamwarden.spark.internals.jvm import jvm_clock
-from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
+from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.log import say
 from streamwarden.spark.scripts.declared_settings import ScriptStarts
@@ -115,7 +115,13 @@ class Runner:
             connection=self._spec.storage.connection,
         )
         self._storage = StorageWatch(
-            self._spec.checkpoint, jvm, bound=self._spec.restart.unresponsive_after, give_up=self._link.give_up
+            self._spec.checkpoint,
+            self._spec.storage.connection,
+            jvm,
+            bound=self._spec.restart.unresponsive_after,
+            ask_elsewhere=self._link.ask_elsewhere,
+            reached_by=self._link.reached_by,
+            give_up=self._link.give_up,
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
@@ -240,6 +246,8 @@ class Runner:
             return
         if isinstance(event, QueryStarted):
             self._built = True
+        if isinstance(event, QueryProgressed):
+            self._storage.committed()
         self._link.emit(event)
 
     # The end
