@@ -7,7 +7,6 @@ pytest-split, choose among tests that each process has collected, too, by times 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -46,7 +45,6 @@ class ClaimedFiles:
                 items = list(session.genitems(module))
                 session.config.hook.pytest_collection_modifyitems(session=session, config=session.config, items=items)
                 session.testscollected += len(items)
-                gc.freeze()  # what was imported stays
                 yield from items
 
     def _claim(self, module: pytest.Module) -> bool:
