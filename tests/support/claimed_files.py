@@ -7,6 +7,7 @@ pytest-split, choose among tests that each process has collected, too, by times 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -42,7 +43,9 @@ class ClaimedFiles:
         """The tests of this process. The largest files come first, so that no process has a long one left alone."""
         for module in sorted(self._found, key=lambda found: -found.path.stat().st_size):
             if self._claim(module):
+                gc.disable()  # an import makes many objects, all of which stay
                 items = list(session.genitems(module))
+                gc.enable()
                 session.config.hook.pytest_collection_modifyitems(session=session, config=session.config, items=items)
                 session.testscollected += len(items)
                 yield from items
