@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.jvm.environments import environment_of
-from streamwarden.checkpoint.spark_support import SUPPORTED, parsed
+from streamwarden.checkpoint.spark_support import PROGRAMS, SUPPORTED, lacks, parsed
 from streamwarden.config import spark_environment
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
@@ -57,11 +57,13 @@ def drilled(workspace: Workspace) -> str:
     return "passed" if run.facts["twin"]["outcome"]["exactly_once"] else "deviated"
 
 
-def audited(workspace: Workspace) -> str:
+def audited(workspace: Workspace, spark: str) -> str:
+    """What the audit says; it is refused on the versions that lack the reader of state, and on no other."""
     answer = in_process(workspace.project, "audit", "flights", "--json")
-    if answer.code == 0:
+    if not lacks(parsed(spark), PROGRAMS["audit"]):
+        assert answer.code == 0, answer
         return "balanced"
-    assert "Spark" in answer.err, answer
+    assert PROGRAMS["audit"].value.title in answer.err, answer
     return "refused"
 
 
@@ -81,7 +83,7 @@ def seen(workspace: Workspace) -> dict[str, Any]:
         "scala": runs_in.scala,
         "python": runs_in.python_version.rpartition(".")[0],
         "stop": run_and_stop(workspace),
-        "audit": audited(workspace),
+        "audit": audited(workspace, runs_in.version),
         "inspect": inspected(workspace),
         "kill_driver": drilled(workspace),
     }
