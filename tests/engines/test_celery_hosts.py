@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +19,6 @@ from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.workspace import Workspace
-from streamwarden.sinks.files.output import read_output
 from support.airflow.harness import AIRFLOW, CLOCKED, Airflow, running, wait_for
 from support.airflow.project import make_project
 from support.hosts.ids import Ids
@@ -143,14 +141,7 @@ def test_a_stream_moves_with_its_host(site: Site) -> None:
     assert ended is not None
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.KILLED
-    wait_for("all input", lambda: set(output(site)) >= site.ids.expected, timeout=120, poll=1)
+    wait_for("all input", lambda: set(site.ids.delivered()) >= site.ids.expected, timeout=120, poll=1)
     site.streamwarden("stop", "ids")
-    found = output(site)
+    found = site.ids.delivered()
     assert (set(found), set(found.values())) == (site.ids.expected, {1})
-
-
-def output(site: Site) -> Counter[int]:
-    found = read_output(site.airflow.data / "output/ids")
-    assert not found.problems
-    at = found.columns.index("id")
-    return Counter(int(row[at]) for row in found.rows)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.sinks.files.output import read_output
 from support.spark.drivers import QUICK
 
 ROWS: Final = 20
@@ -27,30 +29,32 @@ def build(spark, spec):
 
 
 class Ids:
-    """The stream `ids` of a project, and its producer.
+    """A stream of a project, and its producer.
 
     Args:
         queue: of Airflow's task.
+        more: entries of the stream's file.
     """
 
-    def __init__(self, project: Path, data: Path, queue: str | None = None) -> None:
-        self.data = data
+    def __init__(self, project: Path, data: Path, *, name: str = "ids", queue: str | None = None, **more: Any) -> None:
+        self.data, self.name = data, name
+        self.input, self.output = data / "input" / name, data / "output" / name
         self.published = 0
-        self._over = threading.Event()
-        for folder in (project / "config/streams", project / "spark_jobs", data / "input"):
+        for folder in (project / "config/streams", project / "spark_jobs", self.input):
             folder.mkdir(parents=True, exist_ok=True)
         (project / "spark_jobs/ids.py").write_text(_JOB)
         document = {
-            "name": "ids",
+            "name": name,
             "job": "spark_jobs/ids.py",
-            "checkpoint": "checkpoints/ids",
-            "source": {"kind": "files", "path": "input", "format": "json", "max_files_per_trigger": 1},
-            "sink": {"kind": "parquet", "path": "output/ids"},
+            "checkpoint": f"checkpoints/{name}",
+            "source": {"kind": "files", "path": f"input/{name}", "format": "json", "max_files_per_trigger": 1},
+            "sink": {"kind": "parquet", "path": f"output/{name}"},
             "trigger": {"processing_time": "0.5 seconds"},
             "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": QUICK},
             "queue": queue,
+            **more,
         }
-        (project / "config/streams/ids.yaml").write_text(json.dumps(document))
+        (project / f"config/streams/{name}.yaml").write_text(json.dumps(document))
 
     @property
     def expected(self) -> set[int]:
@@ -60,9 +64,10 @@ class Ids:
     @contextmanager
     def producing(self, every: float = 0.5) -> Iterator[None]:
         """A file appears every half second meanwhile."""
+        over = threading.Event()
 
         def produce() -> None:
-            while not self._over.wait(every):
+            while not over.wait(every):
                 self.publish()
 
         thread = threading.Thread(target=produce)
@@ -70,17 +75,24 @@ class Ids:
         try:
             yield
         finally:
-            self._over.set()
+            over.set()
             thread.join(30)
 
     def publish(self) -> None:
         number, self.published = self.published, self.published + 1
-        part = self.data / "input" / f".{number:06d}"
+        part = self.input / f".{number:06d}"
         part.write_text("".join(json.dumps({"id": number * ROWS + row}) + "\n" for row in range(ROWS)))
         os.utime(part, (1e9 + number, 1e9 + number))
         part.rename(part.with_name(f"{number:06d}.json"))
 
+    def delivered(self) -> Counter[int]:
+        """How often each number is in the output, by the files that its manifest names."""
+        found = read_output(self.output)
+        assert not found.problems
+        at = found.columns.index("id")
+        return Counter(int(row[at]) for row in found.rows)
+
     def committed(self) -> int:
         """The newest committed batch; -1: none."""
-        found = log_position(open_path(self.data / "checkpoints/ids")).committed
+        found = log_position(open_path(self.data / "checkpoints" / self.name)).committed
         return -1 if found is None else found

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from support.airflow.harness import free_port, wait_for
+from support.servers.debian import taken_out
 
 REALM: Final = "TEST.EXAMPLE"
 
@@ -121,7 +120,7 @@ class Kdc:
 @contextmanager
 def kdc(*, life: int) -> Iterator[Kdc]:
     """A running KDC whose tickets live `life` seconds; ended, and its data removed, at the end."""
-    programs = _programs()
+    programs = taken_out("krb5", PACKAGES, "usr/sbin/krb5kdc")
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-kdc-"))
     made = Kdc(folder, programs, life)
     try:
@@ -130,28 +129,3 @@ def kdc(*, life: int) -> Iterator[Kdc]:
     finally:
         made.end()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _programs() -> Path:
-    """A folder with `usr/sbin/krb5kdc` and what it needs; the test is skipped if it cannot be had here."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamwarden-tests" / "krb5"
-    if not (cache / "usr/sbin/krb5kdc").exists():
-        if shutil.which("apt-get") is None:
-            pytest.skip("no KDC: this machine has no apt-get to take Debian's package krb5-kdc from")
-        _take_out(cache)
-    return cache
-
-
-def _take_out(cache: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            ["apt-get", "download", *PACKAGES], cwd=folder, capture_output=True, text=True, timeout=300, check=False
-        )
-        if done.returncode != 0:
-            pytest.skip(f"no KDC: apt-get cannot download Debian's packages: {done.stderr[-500:]}")
-        part = Path(folder) / "part"
-        for package in Path(folder).glob("*.deb"):
-            subprocess.run(["dpkg-deb", "-x", str(package), str(part)], check=True, timeout=60)
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(cache, ignore_errors=True)
-        shutil.move(part, cache)
