@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
+
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.sinks.files.output import read_output
+from streamwarden.checkpoint.formats.uris import file_name
+from streamwarden.sinks.files.manifest import read_manifest
 from support.spark.drivers import QUICK
 
 ROWS: Final = 20
@@ -86,11 +89,13 @@ class Ids:
         part.rename(part.with_name(f"{number:06d}.json"))
 
     def delivered(self) -> Counter[int]:
-        """How often each number is in the output, by the files that its manifest names."""
-        found = read_output(self.output)
-        assert not found.problems
-        at = found.columns.index("id")
-        return Counter(int(row[at]) for row in found.rows)
+        """How often each number is in the output, by the files that its manifest names; the driver may have the folder
+        under another path."""
+        manifest = read_manifest(open_path(self.output), None, 0)
+        assert manifest is not None
+        assert not manifest.gaps
+        files = [self.output / file_name(file) for file in manifest.files]
+        return Counter(number for file in files for number in pq.read_table(file)["id"].to_pylist())
 
     def committed(self) -> int:
         """The newest committed batch; -1: none."""

@@ -90,7 +90,7 @@ class RealNode:
 
     def __post_init__(self) -> None:
         self.name = self.host.name
-        self.cgroup = f"streamwarden-{os.getpid()}-{self.name}"
+        self.cgroup = self.host.plug.namespace
         self._programs = taken_out("containerd", PACKAGES, "usr/bin/containerd")
         self._servers = programs(NODE)
         self._env = {"PATH": f"{self._programs}/usr/bin:{self._programs}/usr/sbin:{os.environ['PATH']}"}
