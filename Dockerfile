@@ -12,15 +12,16 @@ FROM python:3.11-slim-bookworm AS environment
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* /usr/lib/jvm/java-17-*/lib/ct.sym
 
 RUN useradd --create-home --uid 1000 streamwarden \
     && mkdir -p /data/airflow /data/logs /data/streams \
     && chown -R streamwarden /data
 
 # Of the lock, what Streamwarden needs to run. uv compares each file with the lock's hashes, and stays out of the image. So
-# do the packages' own tests, headers and scripts in the form before their minification, and the bytecode of Kubernetes'
-# clients: thousands of classes, of which a task that follows a pod reads a few.
+# do the packages' own tests, headers and scripts in the form before their minification, the bytecode of Kubernetes'
+# clients (thousands of classes, of which a task that follows a pod reads a few), RocksDB for other systems, and Arrow's
+# server Flight, which nothing here speaks to.
 WORKDIR /opt/streamwarden
 COPY packaging/image packaging/image
 COPY packaging/pyspark-client packaging/pyspark-client
@@ -31,10 +32,11 @@ RUN --mount=type=bind,from=tools,source=/tools,target=/tools \
     && /tools/bin/uv pip sync --quiet --no-cache --compile-bytecode --python .venv/bin/python /tmp/requirements.txt \
     && rm /tmp/requirements.txt \
     && cd .venv/lib/python3.11/site-packages \
-    && find numpy pandas pyarrow scipy -type d -name tests -prune -exec rm -r {} + \
+    && python3.11 /opt/streamwarden/packaging/image/one_platform.py pyspark/jars \
+    && find numpy pandas pyarrow scipy tornado -type d '(' -name test -o -name tests ')' -prune -exec rm -r {} + \
     && find kubernetes kubernetes_asyncio -type d -name __pycache__ -prune -exec rm -r {} + \
     && find bokeh/server/static/js -name '*.js' ! -name '*.min.js' -delete \
-    && rm -r pyarrow/include
+    && rm -r pyarrow/include pyarrow/*flight*
 ENV PATH=/opt/streamwarden/.venv/bin:$PATH
 
 # The jars and the archive go into the environment, next to Spark, and not below /data: a volume there would hide them.

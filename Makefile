@@ -33,10 +33,14 @@ test-full: setup-tests lint types layers ## every combination, and 10,000 genera
 	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 
-test-unit: setup ## the tests without Spark and Airflow (40 s)
-	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
-		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
-			-p no:schemathesis -p no:anyio -p no:logging
+test-unit: setup ## the tests without Spark and Airflow (35 s)
+	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && mkdir "$$temporary/claims" && \
+		tests() { \
+			$(BIN)/python -m pytest tests/unit -q --claims="$$temporary/claims" --basetemp="$$temporary/$$1" \
+				--hypothesis-profile=quick -o console_output_style=classic \
+				-p no:schemathesis -p no:anyio -p no:logging -p no:cacheprovider; \
+		} && { tests second >"$$temporary/log" 2>&1 & } && \
+		{ tests first; first=$$?; wait $$!; second=$$?; cat "$$temporary/log"; exit $$((first | second)); }
 
 test-ahead: setup ## the unit tests with the clock 40 days ahead: what they prove may not depend on today's date
 	@LD_PRELOAD=$$(ls $(CURDIR)/.venv/lib/python3*/site-packages/libfaketime/vendor/libfaketime/src/libfaketime.so.1) \

@@ -15,6 +15,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from streamwarden import redaction
+from support.claimed_files import ClaimedFiles
 from support.servers.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of these tests. pytest reads them here alone, and from no folder below."""
     parser.addoption("--pictures", metavar="FOLDER", type=Path, help="take the pictures of the documentation again")
     parser.addoption("--full", action="store_true", help="run the tests with the marker `full`, too")
+    parser.addoption("--claims", metavar="FOLDER", type=Path, help="share the files with others who name it")
 
 
 SHARING = frozenset(
@@ -83,6 +85,12 @@ def pytest_runtestloop() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if claims := config.getoption("--claims"):
+        config.pluginmanager.register(ClaimedFiles(claims))
+    _report_once(config)
+
+
+def _report_once(config: pytest.Config) -> None:
     """A worker reports a test that passes once, in place of six times: what is sent takes a third of the time that
     pytest itself takes for a test. A file in JUnit's format wants every report."""
     worker = next((plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "sendevent")), None)

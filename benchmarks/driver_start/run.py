@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import ExitKind
@@ -51,7 +52,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--rounds", type=int, default=5)
     rounds = options.parse_args().rounds
-    if class_archive.find(find_java()) is None:
+    if class_archive.find(own(), find_java()) is None:
         print("there is no class archive: run `streamwarden prepare` first", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory(prefix="driver-start-") as folder:
@@ -92,7 +93,7 @@ def seconds_to_the_first_commit(root: Path, name: str) -> float:
         fleet = Fleet(store, data)
         try:
             if not archived:
-                class_archive.find = lambda java_home: None
+                class_archive.find = lambda runs_in, java_home: None
             record = fleet.start(spec, launched_by="benchmark").record
         finally:
             class_archive.find = find

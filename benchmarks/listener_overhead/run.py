@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.jvm.environments import own, spark_variables
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import spark_environment
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.submission import spark_conf
@@ -124,7 +124,7 @@ def main() -> int:
 def _in_spark(arguments: list[str]) -> int:
     """Run this file again where Spark finds its Java, in a scratch folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="listener-overhead-") as folder:
-        environment = {**spark_environment(find_java()), "TMPDIR": folder}
+        environment = {**spark_variables(own(), find_java()), "TMPDIR": folder}
         command = [sys.executable, __file__, *arguments, "--folder", folder]
         return subprocess.run(command, env=environment, check=False).returncode
 

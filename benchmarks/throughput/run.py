@@ -34,12 +34,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.formats.state import state_stores
-from streamwarden.config.loading import load_stream, spec_to_dict
+from streamwarden.config.loading import load_stream
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import driver_properties, properties_text
@@ -314,8 +316,7 @@ def bare(spec: StreamSpec, data: Path, core: int, expected: int | None) -> Itera
     (folder / files.TEMPORARY).mkdir(parents=True)
     document, reported = folder / "spec.json", folder / "reports.jsonl"
     document.write_text(json.dumps(spec_to_dict(spec)))
-    archive = class_archive.find(find_java())
-    flags = class_archive.flags(archive) if archive is not None else ()
+    flags = class_archive.flags(own(), find_java())
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
     conf["spark.sql.warehouse.dir"] = str(data / "warehouse")
     (folder / files.PROPERTIES).write_text(properties_text(conf))

@@ -15,7 +15,7 @@ import yaml
 
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.shown_verdicts import STALE_AFTER
+from streamwarden.health.evaluations import STALE_AFTER
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.services.exporting.metrics import CHECK_METRICS, CHECK_STATUS, FAILURES, ROUND_AGE

@@ -8,7 +8,7 @@ import typer.main
 
 from streamwarden.cli.app import app
 from streamwarden.cli.exit_codes import Exit
-from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
+from streamwarden.services.workspace import DATA_VARIABLE, LOCAL_DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
 _HEAD = f"""\
 # Command line
@@ -25,10 +25,15 @@ the embedded store). An option overrides the environment, and the environment ov
 | what | option | environment | default |
 |---|---|---|---|
 | project | `--project` | `{PROJECT_VARIABLE}` | the nearest folder upward that holds `config/streams` |
-| data folder | `--data` | `{DATA_VARIABLE}` | `PROJECT/var` |
+| data folder, or its URL | `--data` | `{DATA_VARIABLE}` | `PROJECT/var` |
+| data folder, if `--data` is a URL | `--local-data` | `{LOCAL_DATA_VARIABLE}` | `PROJECT/var` |
 | store | none: its URL may hold a password | `{STORE_VARIABLE}` | `sqlite:///DATA/streamwarden.db` |
 
-`--project` and `--data` come before the command: `streamwarden --data /srv/streams status`.
+`--project`, `--data` and `--local-data` come before the command: `streamwarden --data /srv/streams status`.
+
+With a URL (`hdfs://lake/streams`, `s3a://bucket/streams`) the relative paths of the streams' files are below the URL,
+and so are their savepoints. What belongs to a host (drivers, drills, audits, upgrades, the embedded store) is in the
+data folder, which is always on the host. See [what a path means](../how-to/hdfs.md#what-a-path-means).
 """
 
 

@@ -20,6 +20,7 @@ from reference_pages import (
     metrics,
     notifications,
     savepoint,
+    spark_versions,
     store,
     stream_file,
     upgrade_rules,
@@ -66,6 +67,7 @@ PAGES: Final = (
     Page(
         "docs/reference/savepoint.schema.json", "lifecycle/savepoints/savepoint.py", lambda _: savepoint.schema_file()
     ),
+    Page("docs/reference/spark-versions.md", "tests/engines/test_spark_versions.py", spark_versions.page),
     Page("docs/reference/store.md", "the definitions of the tables", lambda _: store.page()),
     Page("docs/reference/stream.md", "the types in stream.py", lambda _: stream_file.page()),
     Page("packaging/prometheus/rules.yaml", "the checks", lambda _: alert_rules.rules_file()),

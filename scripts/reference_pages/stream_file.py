@@ -10,7 +10,7 @@ from reference_pages.fields import Key, keys, table
 from streamwarden.config.kinds import SIDES
 from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
 
-_SET_BY_THE_LOADER: Final = ("project", "data", "file", "fork", "last_batch")
+_SET_BY_THE_LOADER: Final = ("project", "data", "data_url", "file", "fork", "last_batch")
 
 _HEAD: Final = """\
 # A stream's file
@@ -40,9 +40,10 @@ _TAIL: Final = """
 - **Sizes** are numbers of bytes, or `512 MB`, `5 GB` (decimal: 10^9 bytes), `5 GiB` (2^30 bytes).
 - **Budgets** are `COUNT per SPAN`: `5 per hour`, `3 per 30m`.
 - **Paths**: `job`, `spark.keytab`, `spark.py_files`, `spark.archives` and the files that `spark.conf` ships
-  (`spark.jars`, `spark.files`, …) are relative to the project folder, all others to the data folder. The data folder is
-  also the working directory of a driver, so relative paths in a job mean the same places. Absolute paths and URLs stay
-  as they are; `~` is not expanded. A path without a scheme, and `file:`, is on the host's disk, also where Hadoop's
+  (`spark.jars`, `spark.files`, …) are relative to the project folder, all others to the data folder, or to its URL
+  (`STREAMWARDEN_DATA`, see [command line](cli.md#workspace)). The data folder is also the working directory of a
+  driver, so relative paths in a job mean the same places, unless there is a URL. Absolute paths and URLs stay as they
+  are; `~` is not expanded. A path without a scheme, and `file:`, is on the host's disk, also where Hadoop's
   default file system is HDFS: there Spark, and a job in its `spec`, gets every folder as a URI (`file:/…`, `hdfs://…`,
   `s3a://…`). See [what a path means](../how-to/hdfs.md#what-a-path-means).
 
@@ -95,7 +96,8 @@ trigger is the one that the script sets, else the declared one.
   `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
 - A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.
 - `validate` refuses a folder in HDFS, or in another storage beside `s3a://`, that its host cannot read.
-- No location is in `audits`, `drivers` or `drills` of the data folder, which Streamwarden itself writes to.
+- No location is in `audits`, `drivers`, `drills`, `savepoints` or `upgrades` of the data folder, or in `savepoints`
+  below its URL: Streamwarden itself writes there.
 """
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from streamwarden.adapters.jvm.environments import own, spark_variables
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
+from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.cluster_mode import point_at
 from streamwarden.clusters.kubernetes import pod_name
 from streamwarden.lifecycle import driver_folder as files
@@ -118,7 +119,7 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submitted]:
         given = [part for key, value in hook._conf.items() for part in ("--conf", f"{key}={value}")]
         command = [*submit[:-2], *given, operator.application, *hook._application_args]
         done = subprocess.run(
-            command, env=spark_environment(find_java()), capture_output=True, text=True, timeout=120, check=False
+            command, env=spark_variables(own(), find_java()), capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, done.stderr[-4000:]
         yield Submitted(server, folder.name, (done.stdout + done.stderr).splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,13 @@ from streamwarden.airflow.notifying import (
     StreamwardenNotifier,
     send_now,
 )
-from streamwarden.config.notifications import load_notifications
+from streamwarden.config.notifications import FILE, importable, load_notifications
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
 from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
 from streamwarden.services.incidents.muting import mute
 from streamwarden.services.workspace import Workspace
+from support.airflow.harness import REPOSITORY
 from support.servers.inbox import Inbox
 
 RECORDING = "support.airflow.recording_notifier.RecordingNotifier"
@@ -116,6 +118,12 @@ def test_a_path_that_is_not_a_notifier_stops_no_other_channel(space: Workspace, 
         load_notifications(space.project)
     assert path in str(caught.value)
     assert "BaseNotifier" in str(caught.value)
+
+
+def test_the_notifier_of_the_shipped_example_can_be_imported() -> None:
+    """tests/unit/config/test_notifications.py holds that nothing else is wrong with the example."""
+    (path,) = re.findall(r"notifier: (\S+)", (REPOSITORY / FILE).read_text())
+    assert importable(path)
 
 
 def test_a_broken_file_does_not_silence_the_urls_of_the_environment(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,17 @@ def test_without_parameters_the_yaml_says_it_all() -> None:
     assert list(made.command[1:]) == ["--master", "local[3]", "--name", "counted"]
     assert made.spec == SPEC
     assert made.env["SPARK_HOME"] == str(spark_home())
+
+
+def test_an_environment_of_the_stream_brings_its_own_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = replace(SPEC, spark=replace(SPEC.spark, python=sys.executable))
+    made = order(named)
+    assert (made.command[0], made.env["SPARK_HOME"]) == (str(spark_home() / "bin" / "spark-submit"), str(spark_home()))
+    define(monkeypatch, host="local[2]", extra=json.dumps({"spark-binary": "spark3-submit"}))
+    assert order(conn_id="cluster").command[0] == "spark3-submit"
+    with pytest.raises(ConfigError, match="spark3-submit") as raised:
+        order(named, conn_id="cluster")
+    assert sys.executable in raised.value.observed
 
 
 def test_settings_win_over_the_yaml_and_stay_out_of_the_arguments() -> None:

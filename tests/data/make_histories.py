@@ -25,7 +25,8 @@ from typing import Any
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
-from streamwarden.config.loading import load_stream, spec_to_dict
+from streamwarden.config.loading import load_stream
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.errors import StreamwardenError
 from streamwarden.services.analysis.tuning import state_files
 from streamwarden.services.fleet.fleet import Fleet

@@ -40,7 +40,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drilled(spark: Cluster, root: Path, flights: Path, service: str, *, lasts: str, batches: int) -> DrillRun:
     """Also checks that the output is right, by the job's oracle."""
     down, up = spark.worker_commands() if service == "worker" else spark.master_commands()
-    conf = {**QUICK, "spark.driver.host": "127.0.0.1", "spark.executor.memory": "700m"}
+    conf = {**QUICK, "spark.executor.memory": "700m"}
     with drill_project(
         root,
         inputs=flights,

@@ -58,6 +58,7 @@ def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, fligh
         inputs=flights,
         fault="kill_driver",
         options={"moment": KillMoment.AFTER_STATE},
+        state="{shuffle_partitions: 2}",
         batches=BATCHES,
         min_records=RECORDS,
     ) as workspace:
@@ -111,6 +112,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.full  # in the first tier spark/drivers/test_driver_life locks the store, and drills have two other outages
 def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> None:
     """Another process holds the only lock of the SQLite store, in which the drill keeps its journal."""
     (tmp_path / "hold.py").write_text(HOLD)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.drills.records.journal import FORK_STEPS, DrillStep
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind

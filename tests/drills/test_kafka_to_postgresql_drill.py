@@ -17,7 +17,7 @@ from streamwarden.services.replay.topic import replay_to_topic
 from support.oracles.sink_tables import Base
 from support.servers.kafka_broker import Broker, broker
 from support.servers.postgres_server import running
-from support.servers.spark_cluster import Cluster, cluster
+from support.servers.spark_cluster import CALLED, Cluster, cluster
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.drivers import QUICK
 from support.spark.twins import assert_both_agree
@@ -78,7 +78,7 @@ def on(spark: Cluster) -> str:
     """Two cores in one executor, whose JVM starts fast."""
     conf = {
         **QUICK,
-        "spark.driver.host": "127.0.0.1",
+        **CALLED,
         "spark.executor.memory": "700m",
         "spark.executor.extraJavaOptions": QUICK["spark.driver.extraJavaOptions"],
     }

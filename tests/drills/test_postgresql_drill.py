@@ -61,6 +61,7 @@ def assert_exactly_once(run: DrillRun, records: int) -> None:
     assert run.facts["judgement"]["success"]
 
 
+@pytest.mark.full  # in the first tier test_script_drill has a batch that is appended twice, by a function
 def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_path: Path) -> None:
     replay(tmp_path / "flights", rows_per_file=400, limit=FEW)
     with drill_project(

@@ -33,7 +33,12 @@ pytestmark = pytest.mark.spark
 
 RECORDS = 100_000
 FEW = 12_000
-PAIRS: dict[str, Any] = {"source": "{{path: {inputs}, format: json, max_files_per_trigger: 2}}", "rewind": 10}
+TWO = "{shuffle_partitions: 2}"
+PAIRS: dict[str, Any] = {
+    "source": "{{path: {inputs}, format: json, max_files_per_trigger: 2}}",
+    "rewind": 10,
+    "state": TWO,
+}
 """Of 24 files the stream and its fork read two in each batch, so that their batches can be compared."""
 
 
@@ -65,7 +70,8 @@ def assert_exactly_once(run: DrillRun, records: int = RECORDS) -> None:
 
 def test_a_driver_killed_in_each_phase_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
     strikes = {"strikes": "3"}
-    with drill_project(tmp_path, inputs=flights, fault="kill_driver", oracle="auto", options=strikes) as workspace:
+    kills: dict[str, Any] = {"fault": "kill_driver", "options": strikes, "state": TWO}
+    with drill_project(tmp_path, inputs=flights, oracle="auto", **kills) as workspace:
         run = run_drill(workspace)
         struck = [result.landed.struck for result in RunState.of(run).results if result.landed]
         assert len([batch for batch in struck if batch and batch.phase and batch.usual]) == 3

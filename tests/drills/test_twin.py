@@ -85,7 +85,7 @@ def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path)
     assert "1 lost" in run.reason
 
 
-@pytest.mark.full  # in the first tier the twin of test_postgresql_drill finds what an unguarded sink doubles
+@pytest.mark.full  # in the first tier the twin of test_script_drill finds a batch that a function appends twice
 def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
     run = drilled(tmp_path, flights, job="appends_without_batch", options={"moment": "after_handover"})
     assert verdict_word(run) == "DEVIATED", run.reason

@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.processes import HOST_VARIABLE
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.hosts.fence import SETTLES
 from streamwarden.lifecycle.hosts.report import host_name
@@ -21,7 +25,7 @@ from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.workspace import Workspace
 from support.airflow.harness import AIRFLOW, CLOCKED, Airflow, running, wait_for
 from support.airflow.project import make_project
-from support.hosts.ids import Ids
+from support.hosts.events import NAME, Events, declare, ids_in, listed
 from support.servers import postgres_server
 
 pytest.importorskip("airflow.providers.celery", reason="the extra celery is not installed")
@@ -33,8 +37,8 @@ HOSTS = ("one", "two")
 class Site:
     """Airflow with two workers, and the stream."""
 
-    def __init__(self, airflow: Airflow, ids: Ids) -> None:
-        self.airflow, self.ids = airflow, ids
+    def __init__(self, airflow: Airflow, events: Events) -> None:
+        self.airflow, self.events = airflow, events
         self.space = Workspace.open(airflow.project, airflow.data, airflow.env["STREAMWARDEN_STORE_URL"])
 
     def streamwarden(self, *words: str) -> str:
@@ -45,7 +49,7 @@ class Site:
 
     def driver(self) -> DriverRecord | None:
         """The newest one, once its query has started."""
-        record = self.space.store.drivers.latest("ids")
+        record = self.space.store.drivers.latest(NAME)
         return record if record is not None and record.run_id else None
 
     def next_driver(self, before: DriverRecord, within: float) -> DriverRecord:
@@ -58,8 +62,17 @@ class Site:
         return record
 
     def goes_on(self) -> None:
-        at = self.ids.committed()
-        wait_for("more batches", lambda: self.ids.committed() >= at + 3, timeout=120, explain=self.explain)
+        at = self.committed()
+        wait_for("more batches", lambda: self.committed() >= at + 3, timeout=120, explain=self.explain)
+
+    def committed(self) -> int:
+        """The newest committed batch; -1: none."""
+        found = log_position(open_path(self.airflow.data / "checkpoints" / NAME)).committed
+        return -1 if found is None else found
+
+    def delivered(self) -> Counter[str]:
+        paths = listed(self.airflow.data / "output" / NAME)
+        return ids_in(Path(path.removeprefix("file://")) for path in paths)
 
     def explain(self) -> str:
         logs = [*self.airflow.home.glob("worker-*.log"), self.airflow.home / "scheduler.log"]
@@ -100,7 +113,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         }
         airflow.env |= {f"AIRFLOW__{key}": value for key, value in celery.items()}
         airflow.env["STREAMWARDEN_STORE_URL"] = server.create("streamwarden")
-        ids = Ids(airflow.project, airflow.data, queue="streams")
+        declare(airflow.project, queue="streams")
+        events = Events(airflow.data / "input")
         for host in HOSTS:
             worker = [str(AIRFLOW), "celery", "worker", "--skip-serve-logs", "--without-mingle", "--without-gossip"]
             named = ["--celery-hostname", f"worker@{host}", "--queues", "streams,default", "--pid", str(root / host)]
@@ -109,16 +123,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             with running(airflow, silent=CLOCKED):
                 for host in HOSTS:
                     airflow.start(f"worker-{host}")
-                yield Site(airflow, ids)
+                yield Site(airflow, events)
         finally:
             for host in HOSTS:
                 end_drivers(host)
 
 
 def test_a_stream_moves_with_its_host(site: Site) -> None:
-    wait_for("the DAG", lambda: "stream_ids" in site.airflow.dag_ids(), timeout=120, explain=site.explain)
-    with site.ids.producing():
-        site.airflow.pause("stream_ids", False)
+    wait_for("the DAG", lambda: f"stream_{NAME}" in site.airflow.dag_ids(), timeout=120, explain=site.explain)
+    with site.events.flowing():
+        site.airflow.pause(f"stream_{NAME}", False)
         first = wait_for("the first driver", site.driver, timeout=240, explain=site.explain)
         assert first is not None
         site.goes_on()
@@ -141,7 +155,7 @@ def test_a_stream_moves_with_its_host(site: Site) -> None:
     assert ended is not None
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.KILLED
-    wait_for("all input", lambda: set(site.ids.delivered()) >= site.ids.expected, timeout=120, poll=1)
-    site.streamwarden("stop", "ids")
-    found = site.ids.delivered()
-    assert (set(found), set(found.values())) == (site.ids.expected, {1})
+    wait_for("all input", lambda: set(site.delivered()) >= site.events.ids, timeout=120, poll=1)
+    site.streamwarden("stop", NAME)
+    found = site.delivered()
+    assert (set(found), set(found.values())) == (site.events.ids, {1})

@@ -19,7 +19,9 @@ from streamwarden.adapters.storage.moving import bring, exists, move, remove
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.checkpoint.filesystem import Location, TooLarge
-from streamwarden.errors import CheckpointError
+from streamwarden.config.loading import load_catalog
+from streamwarden.errors import CheckpointError, ConfigError
+from streamwarden.lifecycle.location import DataUrl
 from streamwarden.lifecycle.savepoints.verification import Fault
 from streamwarden.services.fleet.readable_places import unreadable_place
 from streamwarden.services.forks.forks import clear, fork
@@ -30,6 +32,7 @@ from streamwarden.services.savepoints.removing import delete
 from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.services.savepoints.saved import Condition, Savepoints
 from streamwarden.services.savepoints.verifying import verify
+from streamwarden.services.scaffolding.new_stream import JOB, new_stream
 from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spec import StreamSpec
@@ -267,6 +270,20 @@ def test_validate_refuses_what_this_host_cannot_read(
     assert "dfs.namenode.http-address" in refused.next_step
     with pytest.raises(CheckpointError, match="WebHDFS does not answer"):
         fork(replace(recorded.spec, checkpoint="hdfs:///a"), into=tmp_path / "f")
+
+
+def test_a_new_stream_of_a_data_folder_in_hdfs_finds_its_sample_there(recorded: Recorded, tmp_path: Path) -> None:
+    """In the order of the files, although they were written within a second."""
+    url = DataUrl(f"{recorded.hdfs.url}/projects/new")
+    written = new_stream("orders", JOB, project=tmp_path, data=url)
+    (spec,) = load_catalog(tmp_path, tmp_path / "var", data_url=url).streams.values()
+    assert unreadable_place(spec) is None
+    assert (written.input, spec.checkpoint) == (spec.source.path, f"{url}/checkpoints/orders")
+    found = sorted(open_path(written.input).entries(), key=lambda file: file.modified or 0)
+    assert [file.name for file in found] == [name for name, _ in JOB.sample()]
+    assert len({file.modified for file in found}) == len(found)
+    with pytest.raises(ConfigError, match="nothing was written"):
+        new_stream("orders", JOB, project=tmp_path / "other", data=url)
 
 
 def test_the_client_is_the_products_own(folder: Location) -> None:

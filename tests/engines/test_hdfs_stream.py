@@ -1,9 +1,10 @@
 """Streams in local mode on a host whose default file system is an HDFS, as on a node of YARN.
 
-Numbered scenario: (1) event_windows with all that it has in HDFS, and the same job with all that it has on this host,
-read their input to its end; (2) the first is verified, inspected, surveyed and audited without Spark's help; (3) it is
-drilled: its driver killed, judged by a twin, on this host and in HDFS, and a file of its checkpoint lost; (4) it is put
-back to a savepoint and goes on; (5) a checkpoint that was written under a bare path goes on under its URI.
+The data folder is the URL of a folder in HDFS. Numbered scenario: (1) event_windows with relative paths, and the same
+job with all that it has on this host, read their input to its end; (2) the first is verified, inspected, surveyed and
+audited without Spark's help; (3) it is drilled: its driver killed, judged by a twin, on this host and in HDFS, and a
+file of its checkpoint lost; (4) it is put back to a savepoint and goes on from a host that shares nothing but HDFS and
+the store; (5) a checkpoint that was written under a bare path goes on under its URI.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pytest
 from streamwarden.adapters.storage.files import checkpoint_of, output_of
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.cli.app import run
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.auditing.auditing import audit
@@ -80,19 +81,18 @@ def declare(home: Project, hdfs: Hdfs) -> None:
     shutil.copytree(Path(bounded.job).parent, home.root / "spark_jobs")  # a job is inside its project
     for folder in ("streams", "drills"):
         (home.root / "config" / folder).mkdir(parents=True)
-    for name, root in (("windows", f"{hdfs.url}/windows"), ("here", "here")):
+    for name, root in (("windows", ""), ("here", f"{home.data}/here/")):
         declared = {
             "name": name,
             "job": "spark_jobs/event_windows.py",
             "source": {
-                "path": f"{root}/input" if root != "here" else "input",
+                "path": str(home.input) if root else "input",
                 "options": bounded.source.options,
                 "max_files_per_trigger": 1,
             },
-            "sink": {"path": f"{root}/output"},
-            "checkpoint": f"{root}/checkpoint",
-            "quarantine": f"{root}/quarantine",
-            "savepoints": {"folder": f"{root.replace('windows', 'backups')}/saved"},
+            "sink": {"path": f"{root}output"},
+            "checkpoint": f"{root}checkpoint",
+            "quarantine": f"{root}quarantine",
             "trigger": {"processing_time": None, "available_now": True},
             "state": {"backend": "rocksdb", "shuffle_partitions": 1},
             "spark": {"master": "local[2]", "driver_memory": "700 MiB", "conf": bounded.spark.conf},
@@ -107,6 +107,12 @@ def declare(home: Project, hdfs: Hdfs) -> None:
         )
 
 
+def opened(home: Project, hdfs: Hdfs, local: str = "var") -> Workspace:
+    """As a host opens it whose own folder is `local`."""
+    folder = home.root / local
+    return Workspace.open(project=home.root, data=f"{hdfs.url}/windows", local_data=folder, store_url=home.url)
+
+
 @dataclass
 class Ran:
     """The runs that came to their end."""
@@ -118,7 +124,7 @@ class Ran:
 
     @property
     def workspace(self) -> Workspace:
-        return Workspace.open(project=self.home.root, data=self.home.data)
+        return opened(self.home, self.hdfs)
 
 
 def report(spec: StreamSpec) -> CheckpointReport:
@@ -143,7 +149,7 @@ def ran(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         publish(home.input, lines())
         hdfs.shell("-mkdir", "-p", "/windows")
         hdfs.shell("-put", "-p", str(home.input), "/windows/input")
-        with Workspace.open(project=home.root, data=home.data) as workspace:
+        with opened(home, hdfs) as workspace:
             made = Ran(home, hdfs, workspace.stream("windows"), workspace.stream("here"))
         drivers = [home.start(spec) for spec in (made.stored, made.local)]
         for driver in drivers:
@@ -179,7 +185,7 @@ def test_progress_and_waiting_input_are_seen(ran: Ran) -> None:
 
 
 def test_the_inspector_and_validate_read_it_without_spark(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
-    known = ["--project", str(ran.home.root), "--data", str(ran.home.data)]
+    known = ["--project", str(ran.home.root), "--data", f"{ran.hdfs.url}/windows"]
     assert run([*known, "inspect", "windows", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["gap"], told["findings"], told["path"]) == (0, [], ran.stored.checkpoint)
@@ -224,15 +230,19 @@ def test_a_lost_commit_of_a_fork_is_recovered_from(ran: Ran) -> None:
         passed(run_drill(workspace, "damaged"))
 
 
-def test_a_stream_goes_on_from_a_savepoint(ran: Ran) -> None:
-    """The rows after the savepoint's batch are taken back, and written again by the next driver."""
+def test_a_stream_goes_on_from_a_savepoint_on_a_host_with_another_folder(ran: Ran) -> None:
+    """The rows after the savepoint's batch are taken back, and written again by the next driver, whose host has nothing
+    of the first one but the store, HDFS and the project."""
     written = rows(ran.stored)
     savepoints, saved = Savepoints.of(ran.stored), create(ran.stored, BACK, ANN)
     assert verify_savepoint(savepoints, saved) == ()
     restore(ran.home.store, ran.stored, saved.id, Request(author=ANN))
     assert 0 < rows(ran.stored).total() < written.total()
-    driver = ran.home.start(ran.stored)
-    assert ran.home.await_end(driver).kind is ExitKind.COMPLETED, ran.home.log(driver)
+    with opened(ran.home, ran.hdfs, "of another host") as other:
+        launched = other.fleet.start(other.stream("windows"), launched_by="test").record
+        driver = launched.driver_id
+        assert ran.home.await_end(driver).kind is ExitKind.COMPLETED, ran.home.log(driver)
+    assert Path(launched.folder).is_relative_to(ran.home.root / "of another host")
     assert rows(ran.stored) == written
     assert report(ran.stored).findings == ()
 
@@ -278,7 +288,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.lifecycle.submission import spark_conf
 
 spec = spec_from_dict(json.loads(Path(sys.argv[1]).read_text()))

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from support.hosts import network, share
-from support.hosts.judging import report, require_each_event_once, running_on_one
+from support.hosts.events import NAME
+from support.hosts.judging import all_report, report, require_each_event_once, require_in_time, running_on_one
 from support.hosts.park import STORE, Park, park
-from support.hosts.streams import NAME, HostedStream
+from support.hosts.streams import HostedStream
 from support.spark.drivers import until
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
@@ -27,9 +28,6 @@ from streamwarden.spark.watches.fence import FenceWatch
 FenceWatch.turn = lambda self: False
 """
 """At the end of a job: its driver looks for no fence."""
-
-WITHIN = 60.0
-"""Seconds within which a stream has to run on another host."""
 
 
 @pytest.fixture
@@ -43,15 +41,17 @@ def hosts() -> Iterator[Park]:
 def test_a_host_loses_its_power_and_another_one_runs_the_stream_within_a_minute(hosts: Park) -> None:
     stream = HostedStream(hosts)
     with running_on_one(stream):
+        assert stream.secrets_on("one")
         hosts.hosts["one"].power_off()
         took = stream.await_commits(1, "two")
         report(stream, took)
+        assert stream.secrets_on("one") == []  # nobody is left there to remove them
         hosts.power_on("one")
         stream.supervise("one")
         stream.await_commits(2, "two")
     require_each_event_once(stream)
-    stream.call("two", "audit", NAME, "--share", "1")  # the product's own books
-    assert took <= WITHIN
+    stream.call("two", "audit", NAME, "--share", "1", timeout=600)  # the product's own books
+    require_in_time(stream, took)
     assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
 
 
@@ -68,13 +68,14 @@ def test_a_host_that_is_cut_off_from_the_store_goes_on_until_another_one_takes_o
         hosts.network.heal("one", STORE)
         stream.await_commits(3, "two")
     require_each_event_once(stream)
-    assert took <= WITHIN
+    require_in_time(stream, took)
     assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
 
 
 def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
     stream = HostedStream(hosts)
     with running_on_one(stream):
+        all_report(stream)
         hosts.shares["one"].hang()
         took = stream.await_commits(1, "two", timeout=150)
         report(stream, took)
@@ -82,6 +83,23 @@ def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
     require_each_event_once(stream, woke=True)
+    require_in_time(stream, took)
+
+
+def test_a_storage_that_hangs_on_every_host_is_waited_for(hosts: Park) -> None:
+    """As while a server of files restarts. A start on another host would help nobody."""
+    stream = HostedStream(hosts)
+    asked = "SELECT count(*) FROM driver_events WHERE kind = 'storage_silent' AND at < extract(epoch FROM now()) - 20"
+    with running_on_one(stream):
+        all_report(stream)
+        for share_of in hosts.shares.values():
+            share_of.hang()
+        until("the driver has got no answer of another host for 20 s", lambda: hosts.ask(asked) == [(1,)], 90)
+        for share_of in hosts.shares.values():
+            share_of.heal()
+        stream.await_commits(2, "one")
+    require_each_event_once(stream)
+    assert hosts.ask("SELECT count(*) FROM drivers") == [(1,)]
 
 
 def test_a_host_that_reaches_neither_the_store_nor_the_storage_loses_the_stream(hosts: Park) -> None:
@@ -96,7 +114,7 @@ def test_a_host_that_reaches_neither_the_store_nor_the_storage_loses_the_stream(
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
     require_each_event_once(stream, woke=True)
-    assert took <= WITHIN
+    require_in_time(stream, took)
 
 
 def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
@@ -109,7 +127,7 @@ def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
     require_each_event_once(stream, woke=True)
-    assert took <= WITHIN
+    require_in_time(stream, took)
 
 
 def test_a_host_whose_clock_is_two_minutes_ahead_takes_over_from_the_dead_alone(hosts: Park) -> None:
@@ -126,15 +144,13 @@ def test_a_host_whose_clock_is_two_minutes_ahead_takes_over_from_the_dead_alone(
         took = stream.await_commits(1, "two")
         report(stream, took)
     require_each_event_once(stream)
-    assert took <= WITHIN
+    require_in_time(stream, took)
 
 
 def test_the_drain_of_a_host_moves_its_stream_at_a_batch_boundary(hosts: Park) -> None:
     stream = HostedStream(hosts)
     with running_on_one(stream):
-        for name in hosts.hosts:
-            stream.keep_running(name, "hosts", "run")
-        until("both hosts report", lambda: stream.try_call("two", "hosts")[1].count("ready") == 2, 60)
+        all_report(stream)
         began = time.monotonic()
         stream.call("two", "hosts", "drain", "one", "--reason", "kernel update")
         stream.await_commits(1, "two")

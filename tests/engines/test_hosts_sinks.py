@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from support.hosts import network, share
-from support.hosts.judging import report, require_each_event_once, running_on_one
+from support.hosts.judging import report, require_each_event_once, require_in_time, running_on_one
 from support.hosts.park import BROKER, DATABASE, STORE, Park, park
 from support.hosts.sinks import TableStream, TopicStream
 from support.spark.drivers import until
@@ -78,4 +78,4 @@ def test_a_host_loses_its_power_in_the_middle_of_a_transaction(with_database: Pa
         report(stream, took)
         stream.await_commits(2, "two")
     require_each_event_once(stream)
-    assert took <= 60
+    require_in_time(stream, took)

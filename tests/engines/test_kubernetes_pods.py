@@ -36,8 +36,8 @@ from kubernetes.client import ApiException
 from streamwarden.clusters.kubernetes import pod_name
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from support.airflow.harness import REPOSITORY, wait_for
-from support.hosts.ids import Ids
 from support.servers.kubernetes import cluster as clusters
+from support.servers.kubernetes.ids import Ids
 from support.servers.kubernetes.images import product
 from support.servers.kubernetes.installation import IMAGE, NAMESPACE, USER, Installation, installation
 from support.servers.kubernetes.programs import HELM, programs

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.jvm.environments import named
+from streamwarden.errors import ConfigError
+
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 
@@ -95,6 +98,13 @@ def test_without_the_extra_an_error_names_it(base: Environment, extra: str) -> N
     failed = base.python(PROMISES[extra])
     assert failed.returncode == 1
     assert f"pip install 'streamwarden[{extra.partition(',')[0]}]'" in failed.stderr
+
+
+def test_a_stream_may_not_name_an_environment_without_pyspark(base: Environment) -> None:
+    python = base.folder / "bin" / "python"
+    with pytest.raises(ConfigError, match="PySpark is not installed there") as raised:
+        named(str(python))
+    assert raised.value.where == str(python)
 
 
 @pytest.mark.parametrize("extra", [pytest.param(extra, marks=pytest.mark.full) for extra in PROMISES])

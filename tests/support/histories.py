@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.health.window import Batch, Measurement
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.submission import spark_conf

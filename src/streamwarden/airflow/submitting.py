@@ -20,7 +20,7 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from streamwarden.adapters.jvm.spark_home import spark_home
+from streamwarden.adapters.jvm.environments import environment_of
 from streamwarden.airflow.connections import exported
 from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
@@ -82,10 +82,18 @@ def submission(operator: SparkSubmitOperator, spec: StreamSpec, context: Any) ->
         command = hook._build_spark_submit_command(_APPLICATION)[:-1]
         env |= {key: str(value) for key, value in (hook._env or {}).items()}
         if command[0] == DEFAULT_SPARK_BINARY:
-            # Neither the operator nor the connection names one: take the Spark that is installed with this package,
-            # whatever a PATH or a SPARK_HOME on this worker says.
-            command[0] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
-            env.setdefault("SPARK_HOME", str(spark_home()))
+            # Neither the operator nor the connection names one: take the Spark of the stream's environment, whatever a
+            # PATH or a SPARK_HOME on this worker says.
+            runs_in = environment_of(spark)
+            command[0] = runs_in.submit
+            env.setdefault("SPARK_HOME", str(runs_in.home))
+        elif spark.python is not None:
+            raise ConfigError(
+                f"the connection's spark-submit is {command[0]}, and the stream's file names {spark.python}",
+                expected="one of them: each names the Spark of the stream",
+                where=f"connection {operator._conn_id} of stream {spec.name}",
+                next_step="remove `spark-binary` from the connection, or `spark.python` from the file",
+            )
     return Submission(
         spec=replace(
             spec,

@@ -37,7 +37,7 @@ from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
 from streamwarden.errors import StreamwardenError
 from streamwarden.redaction import redacted_text
-from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
+from streamwarden.services.workspace import DATA_VARIABLE, LOCAL_DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 
 _EXITS = "  \n".join(f"{code.value} {code.meaning}" for code in Exit)
 
@@ -70,14 +70,22 @@ def _options(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="Folder for all output.", envvar=DATA_VARIABLE, show_default="PROJECT/var"),
+        typer.Option(help="Folder or URL for all output.", envvar=DATA_VARIABLE, show_default="PROJECT/var"),
+    ] = None,
+    local_data: Annotated[
+        str | None,
+        typer.Option(
+            help="If --data is a URL: folder for what belongs to this host.",
+            envvar=LOCAL_DATA_VARIABLE,
+            show_default="PROJECT/var",
+        ),
     ] = None,
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     # No option for the store: its URL may hold a password, and arguments show in the list of processes.
-    context.obj = CliSession(project, data, os.environ.get(STORE_VARIABLE))
+    context.obj = CliSession(project, data, os.environ.get(STORE_VARIABLE), local_data)
     context.call_on_close(context.obj.close)
 
 

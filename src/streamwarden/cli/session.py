@@ -20,11 +20,12 @@ class CliSession:
     project: str | None
     data: str | None
     store_url: str | None
+    local_data: str | None = None
 
     @cached_property
     def workspace(self) -> Workspace:
         """Opened at its first use: `--help` and `replay` need no project."""
-        return Workspace.open(self.project, self.data, self.store_url)
+        return Workspace.open(self.project, self.data, self.store_url, local_data=self.local_data)
 
     def close(self) -> None:
         opened = self.__dict__.get("workspace")

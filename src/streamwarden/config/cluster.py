@@ -23,6 +23,7 @@ def shipped(spark: SparkSpec, project: Path) -> SparkSpec:
     """`spark` with the paths of its files resolved below the project."""
     return replace(
         spark,
+        python=resolve(spark.python, project) if spark.python else spark.python,
         keytab=resolve(spark.keytab, project) if spark.keytab else spark.keytab,
         py_files=tuple(resolve(file, project) for file in spark.py_files),
         archives=tuple(_archive(archive, project) for archive in spark.archives),

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import ValidationError
-
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.collisions import rules_across
 from streamwarden.config.isolation import isolated, printable
-from streamwarden.config.kinds import leave_to_script, without_keys_of_others
+from streamwarden.config.kinds import leave_to_script
 from streamwarden.config.ownership import TenureOf, without_history
 from streamwarden.config.rules import name_problems, resolved, rules_of_one
-from streamwarden.config.schema import load, parse, refusal
+from streamwarden.config.schema import parse, refusal
 from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds, validate_overrides
+from streamwarden.lifecycle.location import DataUrl
 from streamwarden.problems import ConfigFileError, KeyPath, Problem, show
 from streamwarden.stream.spec import StreamSpec
 
@@ -36,7 +35,7 @@ THRESHOLDS: Final = Path("config/thresholds.yaml")
 _OTHER_EXTENSIONS: Final = (".yml", ".json")
 """Of files that were meant as configuration: each is an error."""
 
-_SET_HERE: Final = ("project", "data", "file")
+_SET_HERE: Final = ("project", "data", "data_url", "file")
 """Fields of a spec that say where it came from. A file cannot set them."""
 
 _SET_BY_FORKS: Final = ("fork", "last_batch")
@@ -85,13 +84,16 @@ def unknown(what: str, name: str, known: Collection[str], next_step: str) -> Con
     )
 
 
-def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds = DEFAULTS) -> StreamSpec:
+def load_stream(
+    path: Path, *, project: Path, data: Path, data_url: DataUrl | None = None, thresholds: Thresholds = DEFAULTS
+) -> StreamSpec:
     """The stream in `path`, checked alone.
 
     Raises ConfigFileError with all problems of its types; if there are none, with all rules that it breaks. Raises no
     other exception than ConfigError, whatever the file holds.
 
     Args:
+        data_url: what relative paths are below, in place of the data folder.
         thresholds: the project's, which the stream's `health.thresholds` override.
     """
     with isolated(_shown(path, project)):
@@ -103,24 +105,28 @@ def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds
             health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
         leave_to_script(document.value, project)
         raw = parse(StreamSpec, document, reserved=(*_SET_HERE, *_SET_BY_FORKS), also=limits)
-        spec = resolved(raw, project=project, data=data, file=path)
+        spec = resolved(raw, project=project, data=data, data_url=data_url, file=path)
         problems = rules_of_one(spec, raw, stem=path.stem, data=data)
         if problems:
             raise refusal(document, problems)
         return spec
 
 
-def load_catalog(project: Path, data: Path, tenure_of: TenureOf = without_history) -> Catalog:
+def load_catalog(
+    project: Path, data: Path, tenure_of: TenureOf = without_history, *, data_url: DataUrl | None = None
+) -> Catalog:
     """Every stream of `project`. Raises ConfigError only if there is no folder `config/streams`.
 
     Args:
         tenure_of: says which of two streams that name one place keeps it.
+        data_url: what relative paths are below, in place of the data folder.
     """
     try:
         thresholds = load_thresholds(project)
     except ConfigError:  # the health checks and `validate` report it; the streams are still usable
         thresholds = DEFAULTS
-    streams, broken = _loaded(project, STREAMS, partial(load_stream, project=project, data=data, thresholds=thresholds))
+    of_one = partial(load_stream, project=project, data=data, data_url=data_url, thresholds=thresholds)
+    streams, broken = _loaded(project, STREAMS, of_one)
     for name, problems in rules_across(streams.values(), tenure_of).items():
         broken[name] = ConfigFileError(_shown(Path(streams[name].file), project), problems)
     return Catalog({name: spec for name, spec in streams.items() if name not in broken}, broken)
@@ -213,27 +219,6 @@ def _unknown_checks(spec: DrillSpec) -> list[Problem]:
         for index, name in enumerate(spec.steady_state.checks)
         if name not in checks
     ]
-
-
-def spec_to_dict(spec: StreamSpec) -> dict[str, Any]:
-    """`spec` as JSON-like data, paths resolved: what `spec.json` of a driver holds."""
-    return asdict(spec)
-
-
-def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
-    """The inverse of `spec_to_dict`, with the same strictness. Raises ConfigError."""
-    try:
-        return load(StreamSpec, without_keys_of_others(value))
-    except ValidationError as error:
-        details = "; ".join(
-            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
-            for detail in error.errors(include_url=False, include_input=False)
-        )
-        raise ConfigError(
-            f"the stored spec does not fit this version: {details}",
-            where=str(value.get("name", "spec.json")),
-            next_step="start the stream again from its YAML file",
-        ) from error
 
 
 def _loaded(project: Path, folder: Path, load: Callable[[Path], T]) -> tuple[dict[str, T], dict[str, ConfigError]]:

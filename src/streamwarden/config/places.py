@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop
-from streamwarden.lifecycle.location import URL, canonical
+from streamwarden.lifecycle.location import URL, DataUrl, canonical, is_relative, normalized
 from streamwarden.problems import KeyPath
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
@@ -27,18 +27,18 @@ def is_file(path: str) -> bool:
         return False
 
 
-def resolve(text: str, root: Path) -> str:
-    """`text` as an absolute, normalized path below `root`; URLs stay URLs, but `file:` URLs become paths.
+def resolve(text: str, root: Path | DataUrl) -> str:
+    """`text` as an absolute, normalized path or URL below `root`; URLs stay URLs, but `file:` URLs become paths.
 
     Symbolic links stay as they are written: Spark records the paths that it was given. `lifecycle.location.canonical`
     tells whether two of them are the same place.
     """
     text = of_hadoop(text)
+    if isinstance(root, DataUrl) and is_relative(text):
+        text = root.place(text)
     if URL.match(text):
-        scheme, _, rest = text.partition(":")
-        host = rest.startswith("//") and not rest.startswith("///")  # hdfs:///x, as hdfs:/x, names no host
-        return f"{scheme.lower()}:{'//' if host else '///'}{re.sub('/+', '/', rest.lstrip('/')).rstrip('/')}"
-    return os.path.normpath(root / text)
+        return normalized(text)
+    return os.path.normpath(text if isinstance(root, DataUrl) else root / text)
 
 
 def located(spec: StreamSpec, locate: Callable[[str], str]) -> StreamSpec:

@@ -11,7 +11,9 @@ from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.places import GLOB, Place, is_file, located, locations, resolve
 from streamwarden.config.real_time import real_time_problems
-from streamwarden.lifecycle.location import URL
+from streamwarden.config.spark_environment import environment_problems
+from streamwarden.lifecycle.location import URL, DataUrl
+from streamwarden.lifecycle.savepoints.savepoint import FOLDER as SAVEPOINTS
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.sinks.base import Sink
@@ -26,18 +28,19 @@ LONGEST_PATH: Final = 1024
 LONGEST_NAME: Final = 255
 """Bytes of the name of a folder on the usual file systems."""
 
-RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints", "upgrades")
+RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", SAVEPOINTS, "upgrades")
 """Folders of the data folder that Streamwarden itself writes to."""
 
 
-def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
-    """The stream with every path absolute: `job` below the project, all others below the data folder."""
+def resolved(spec: StreamSpec, *, project: Path, data: Path, data_url: DataUrl | None, file: Path) -> StreamSpec:
+    """The stream with every path absolute: `job` below the project, all others below the data folder or its URL."""
     return replace(
-        located(spec, partial(resolve, root=data)),
+        located(spec, partial(resolve, root=data_url or data)),
         job=resolve(spec.job, project),
         spark=shipped(spec.spark, project),
         project=str(project),
         data=str(data),
+        data_url=str(data_url or ""),
         file=str(file),
     )
 
@@ -50,12 +53,13 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
         *label_problems(spec.owner, spec.tags),
         *schedule_problems(spec.audit.schedule, ("audit", "schedule")),
         *schedule_problems(spec.savepoints.schedule, ("savepoints", "schedule")),
-        *_spelling(raw),
+        *_spelling(raw, spec),
         *_numbers(spec),
         *_queries(spec),
         *_kinds(spec),
         *real_time_problems(spec),
         *cluster_problems(spec.spark),
+        *environment_problems(spec),
         *_disjoint(spec, data),
     ]
 
@@ -105,9 +109,10 @@ def _job(written: str, job: str, project: str) -> list[Problem]:
     return []
 
 
-def _spelling(raw: StreamSpec) -> list[Problem]:
-    problems = []
+def _spelling(raw: StreamSpec, spec: StreamSpec) -> list[Problem]:
+    problems, places = [], locations(spec)
     for key, path in locations(raw).items():
+        place = places[key]
         if not path or path != path.strip() or any(ord(letter) < 32 for letter in path):
             allowed = "a path without surrounding blanks and without control characters"
             problems.append(Problem(key=key, observed=show(path), allowed=allowed))
@@ -119,11 +124,11 @@ def _spelling(raw: StreamSpec) -> list[Problem]:
             problems.append(Problem(key=key, observed=observed, allowed=allowed))
         elif key != ("source", "path") and GLOB.search(path):
             problems.append(Problem(key=key, observed=show(path), allowed="one folder, without * ? [ ] { }"))
-        elif URL.match(path) and ".." in PurePosixPath(path).parts:
-            problems.append(Problem(key=key, observed=show(path), allowed="a URL without .."))
-        elif path.lower().startswith("s3a:") and not _BUCKET.match(path):
+        elif URL.match(place) and ".." in PurePosixPath(place).parts:
+            problems.append(Problem(key=key, observed=show(place), allowed="a URL without .."))
+        elif place.startswith("s3a:") and not _BUCKET.match(path if URL.match(path) else place):
             allowed = "s3a://BUCKET/FOLDER: a location is never a whole bucket"
-            problems.append(Problem(key=key, observed=show(path), allowed=allowed))
+            problems.append(Problem(key=key, observed=show(place), allowed=allowed))
     return problems
 
 
@@ -191,7 +196,7 @@ def _kinds(spec: StreamSpec) -> list[Problem]:
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):
             allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
             problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
-    stored = spec.in_object_store or OBJECT_STORE.match(spec.savepoints.folder or "")
+    stored = spec.in_object_store or OBJECT_STORE.match(spec.savepoints.folder or spec.data_url)
     if spec.storage.connection is not None and not stored:
         observed, allowed = show(spec.storage.connection), "nothing: no path of this stream begins with s3a://"
         problems.append(Problem(key=("storage", "connection"), observed=observed, allowed=allowed))
@@ -206,7 +211,9 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
     """Checkpoint, output, input and quarantine of a stream are apart, and none is in a folder of Streamwarden."""
     problems = []
     places = [(key, path, Place.of(path)) for key, path in locations(spec).items()]
-    own = [(name, Place.of(str(data / name))) for name in RESERVED_FOLDERS]
+    own = [(name, str(data / name)) for name in RESERVED_FOLDERS]
+    if spec.data_url:
+        own.append((SAVEPOINTS, DataUrl(spec.data_url).place(SAVEPOINTS)))
     for index, (key, path, place) in enumerate(places):
         for other_key, other_path, other in places[:index]:
             if place.meets(other) and not _holds_queries(key, place, other_key, other):
@@ -219,9 +226,10 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
                         next_step="give it a separate folder",
                     )
                 )
-        for name, other in own:
+        for name, reserved in own:
+            other = Place.of(reserved)
             if place.meets(other) and key[0] != name:  # `savepoints.folder` may say what the default says
-                observed = f"{show(path)} {place.relation(other)} {data / name}, which Streamwarden itself writes to"
+                observed = f"{show(path)} {place.relation(other)} {reserved}, which Streamwarden itself writes to"
                 problems.append(Problem(key=key, observed=observed, allowed="a folder outside it"))
     return problems
 

@@ -124,7 +124,7 @@ class Engine:
         facts = {
             "drill": encode(spec),
             "plan": encode(plan),
-            "versions": dict(self._ports.archive.versions()),
+            "versions": dict(self._ports.archive.versions(spec.stream)),
             "code": dict(self._ports.code(spec.stream)),
         }
         if replays is not None:

@@ -235,7 +235,7 @@ class Archive(Protocol):
     def tenure(self, run_id: str) -> AbstractContextManager[bool]:
         """Held by a process that does all steps itself. False: another process holds it. Freed when its holder dies."""
 
-    def versions(self) -> Mapping[str, str]: ...
+    def versions(self, stream: str) -> Mapping[str, str]: ...
 
 
 class Clock(Protocol):

@@ -6,9 +6,13 @@ from enum import StrEnum
 from typing import Final
 
 from streamwarden.health.check_relations import EVALUATION, EVERYWHERE
-from streamwarden.health.shown_verdicts import STALE_AFTER
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.units import format_duration
+
+INTERVAL: Final = 60.0
+"""Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
+STALE_AFTER: Final = 3 * INTERVAL
+"""Seconds after which a verdict no longer describes its stream: two evaluations may be late."""
 
 
 class Evaluator(StrEnum):

@@ -5,12 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamwarden.health.checks import CHECKS
+from streamwarden.health.evaluations import STALE_AFTER
 from streamwarden.health.verdict import ALARMS, Status, Verdict, worst_of
-
-INTERVAL: Final = 60.0
-"""Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
-STALE_AFTER: Final = 3 * INTERVAL
-"""Seconds after which a verdict no longer describes its stream: two evaluations may be late."""
 
 ESSENTIAL: Final = frozenset(check.name for check in CHECKS if check.essential)
 """Whether the stream lives, and whether its state and memory are seen."""

@@ -121,10 +121,15 @@ def read_spec(folder: Path) -> dict[str, Any] | None:
 
 
 def tidy(folder: Path) -> None:
-    """Remove what a driver needs no more after its end: its temporary files and its secrets, which this process redacts
-    from now on. What a failing disk keeps is removed by the next process that observes the driver."""
+    """Remove what a driver needs no more after its end: its temporary files and its secrets. What a failing disk keeps
+    is removed by the next process that cleans up."""
     with contextlib.suppress(OSError):
         disk.remove_folder(folder / TEMPORARY, below=folder.parent)
+    forget_secrets(folder)
+
+
+def forget_secrets(folder: Path) -> None:
+    """Remove the secrets, which a driver reads once, at its start. This process redacts them from now on."""
     remember(*secrets_of(read_spec(folder) or {}))
     with contextlib.suppress(OSError):
         for name in (SECRETS, OPTIONS):

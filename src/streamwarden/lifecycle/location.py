@@ -5,6 +5,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -13,6 +14,23 @@ from streamwarden.checkpoint.formats.uris import of_hadoop
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """What a location that is not a local path begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataUrl:
+    """The place of the streams' relative paths if that is not the data folder: `hdfs://lake/streams`, `s3a://lake`. No
+    path of this host, so that a type checker finds where one is needed."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    def place(self, path: str) -> str:
+        """The URL of a relative path."""
+        relative = posixpath.normpath(path)
+        return self.url if relative == "." else normalized(f"{self.url}/{relative}")
+
 
 _ALIASES: Final[Mapping[str, str]] = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
 """Schemes that name the same storage as another one."""
@@ -32,6 +50,13 @@ def canonical(location: str) -> str:
     scheme = scheme.lower()
     host, path = _split(rest)
     return f"{_ALIASES.get(scheme, scheme)}://{host.lower()}{posixpath.normpath(path).rstrip('/')}"
+
+
+def normalized(url: str) -> str:
+    """A URL with its scheme in lower case, and without empty parts and a slash at its end."""
+    scheme, _, rest = url.partition(":")
+    host = rest.startswith("//") and not rest.startswith("///")  # hdfs:///x, as hdfs:/x, names no host
+    return f"{scheme.lower()}:{'//' if host else '///'}{re.sub('/+', '/', rest.lstrip('/')).rstrip('/')}"
 
 
 def _split(rest: str) -> tuple[str, str]:

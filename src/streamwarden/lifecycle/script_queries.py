@@ -168,7 +168,8 @@ def _differing(
 
 
 def located(spec: StreamSpec, path: str | None) -> str | None:
-    """The place that a path of the script means: a relative one is below the data folder, as in the stream's file.
+    """The place that a path of the script means: a relative one is below the data folder, whatever URL the relative
+    ones of its file are below.
 
     None if that is not known, because the spec was not read from a file.
     """

@@ -1,5 +1,5 @@
-"""Removes the folders of old drills and of the drivers of their forks, leftovers of killed audits, and old questions
-about state.
+"""Removes the folders of old drills and of the drivers of their forks, what drivers left that could not clean up,
+leftovers of killed audits, and old questions about state.
 
 The journals of the drills stay in the store.
 """
@@ -12,6 +12,7 @@ from typing import Final
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.services.auditing.work import remove_abandoned
+from streamwarden.services.fleet.exits.cleaning import clean
 from streamwarden.services.state.looks import Looks
 from streamwarden.services.state.requested.assignments import Assignments
 from streamwarden.services.state.requested.deletions import Deletions
@@ -26,6 +27,7 @@ class RemovedFolders:
 
     drills: int
     fork_drivers: int
+    drivers: int
     audits: int
     looks: int
     changes: int
@@ -33,8 +35,9 @@ class RemovedFolders:
 
 def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
     """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
-    still runs, or whose end was never recorded, is kept. Of audits, the files of the killed ones go at once, and
-    all evidence stays. Looks at state go after an hour, and changes of it that nobody carried out after a day.
+    still runs, or whose end was never recorded, is kept. A stream's own drivers are cleaned up after, wherever they
+    ran. Of audits, the files of the killed ones go at once, and all evidence stays. Looks at state go after an hour,
+    and changes of it that nobody carried out after a day.
 
     Raises StoreError if the store is unavailable: then no folder was removed that it might still need.
     """
@@ -49,6 +52,7 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
     return RemovedFolders(
         drills=sum(not folder.exists() for folder in drills),
         fork_drivers=sum(not folder.exists() for folder in forks),
+        drivers=sum(clean(store, data, folder.name) for folder in _folders(data / "drivers")),
         audits=remove_abandoned(data),
         looks=Looks.remove_expired(data, now),
         changes=sum(kind.remove_expired(data, now) for kind in (Deletions, Assignments)),

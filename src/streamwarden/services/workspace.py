@@ -1,4 +1,8 @@
-"""A workspace: one project folder and one data folder, and the parts built on them. Opening one reads nothing."""
+"""A workspace: one project folder and one data folder, and the parts built on them. Opening one reads nothing.
+
+What belongs to a host (drivers, drills, audits, the default store) is in the data folder. So is what a stream's file
+names by a relative path, unless a URL is named in the place of the data folder.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.errors import ConfigError, StoreError
-from streamwarden.lifecycle.location import URL
+from streamwarden.lifecycle.location import URL, DataUrl, normalized
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 from streamwarden.redaction import redacted_text
 
@@ -29,6 +34,7 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
 
 PROJECT_VARIABLE: Final = "STREAMWARDEN_PROJECT"
 DATA_VARIABLE: Final = "STREAMWARDEN_DATA"
+LOCAL_DATA_VARIABLE: Final = "STREAMWARDEN_LOCAL_DATA"
 STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
 
 
@@ -38,13 +44,15 @@ class Workspace(AbstractContextManager["Workspace"]):
 
     Args:
         project: absolute folder that holds `config/`, `spark_jobs/` and `dags/`.
-        data: absolute folder of input, output, checkpoints, drivers, drills and the embedded store.
+        data: absolute folder of drivers, drills and the embedded store.
         store_url: SQLAlchemy URL of the store; it may hold a password, so the repr masks it.
+        data_url: what the streams' relative paths are below; None: the data folder.
     """
 
     project: Path
     data: Path
     store_url: str
+    data_url: DataUrl | None = None
 
     @classmethod
     def open(
@@ -53,19 +61,24 @@ class Workspace(AbstractContextManager["Workspace"]):
         data: Path | str | None = None,
         store_url: str | None = None,
         *,
+        local_data: Path | str | None = None,
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Workspace:
         """An argument wins over the environment, the environment over the default. Reads no file, and writes none.
 
-        Raises ConfigError, with every place that was tried, if there is no project.
+        Args:
+            data: folder or URL of the streams' relative paths.
+            local_data: the data folder, if `data` is a URL.
+
+        Raises ConfigError, with every place that was tried, if there is no project; for two data folders.
         """
         env = os.environ if environ is None else environ
         here = Path.cwd() if cwd is None else cwd
         home = find_project(project or env.get(PROJECT_VARIABLE), here)
-        root = find_data(home, data, environ=env, here=here)
+        root, data_url = find_data(home, data, local_data, environ=env, here=here)
         url = store_url or env.get(STORE_VARIABLE) or f"sqlite:///{root / 'streamwarden.db'}"
-        return cls(home, root, url)
+        return cls(home, root, url, data_url)
 
     def __repr__(self) -> str:
         url = redacted_text(self.store_url)
@@ -74,11 +87,17 @@ class Workspace(AbstractContextManager["Workspace"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def root(self) -> Path | DataUrl:
+        """What the streams' relative paths are below."""
+        return self.data_url or self.data
+
     def environment(self) -> dict[str, str]:
         """The variables with which another process opens this same workspace."""
         return {
             PROJECT_VARIABLE: str(self.project),
-            DATA_VARIABLE: str(self.data),
+            DATA_VARIABLE: str(self.root),
+            LOCAL_DATA_VARIABLE: str(self.data),
             STORE_VARIABLE: self.store_url,
         }
 
@@ -89,7 +108,7 @@ class Workspace(AbstractContextManager["Workspace"]):
         """
         from streamwarden.config.loading import load_catalog
 
-        return load_catalog(self.project, self.data, self._tenure)
+        return load_catalog(self.project, self.data, self._tenure, data_url=self.data_url)
 
     def fleet_catalog(self) -> Catalog:
         """The catalog, with the streams that run without a file. Raises StoreError."""
@@ -237,7 +256,7 @@ class Workspace(AbstractContextManager["Workspace"]):
                 f"the folder cannot be created: {error.strerror}",
                 expected="a folder that this user may write to",
                 where=str(folder),
-                next_step=f"correct its permissions or set {DATA_VARIABLE}",
+                next_step=f"correct its permissions or set {LOCAL_DATA_VARIABLE if self.data_url else DATA_VARIABLE}",
             ) from error
 
     def close(self) -> None:
@@ -277,20 +296,44 @@ def find_project(given: Path | str | None, here: Path) -> Path:
 def find_data(
     project: Path,
     given: Path | str | None = None,
+    local: Path | str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     here: Path | None = None,
-) -> Path:
-    """The data folder: `given`, STREAMWARDEN_DATA (both relative to `here`), or `var` in the project.
+) -> tuple[Path, DataUrl | None]:
+    """The data folder, and the URL that the streams' relative paths are below instead, if there is one.
 
-    Raises ConfigError for a URL: the folders of drivers and the store are in it.
+    The folder is `given`, STREAMWARDEN_DATA, or `var` in the project. If that is a URL, the folder is `local`,
+    STREAMWARDEN_LOCAL_DATA, or `var` in the project. Relative ones are below `here`.
+
+    Raises ConfigError for two folders, and for a URL that became a path.
     """
-    named = given or (os.environ if environ is None else environ).get(DATA_VARIABLE)
-    if URL.match(os.fspath(named or "")):
-        raise ConfigError(
-            f"the data folder is the URL {os.fspath(named or '')}",
-            expected="a folder on a disk of this host, which gets the store, and a folder for each driver",
-            where=f"--data or {DATA_VARIABLE}",
-            next_step="name a local folder, and in the streams' files the URLs of checkpoint, input and output",
-        )
-    return Path(os.path.normpath((here or Path.cwd()) / (named or project / "var")))
+    env = os.environ if environ is None else environ
+    named = of_hadoop(os.fspath(given or env.get(DATA_VARIABLE) or ""))
+    url = DataUrl(normalized(named)) if URL.match(named) else None
+    of_host = env.get(LOCAL_DATA_VARIABLE) if url or not given else None  # an argument wins over the environment
+    own = of_hadoop(os.fspath(local or of_host or ""))
+    places = [os.path.normpath((here or Path.cwd()) / text) for text in ("" if url else named, own) if text]
+    if isinstance(given, Path) and url is not None:
+        raise _lost_its_slash(given)
+    if len({*places}) > 1 or URL.match(own):
+        raise _two_folders(named, own)
+    return Path(places[0] if places else project / "var"), url
+
+
+def _lost_its_slash(given: Path) -> ConfigError:
+    return ConfigError(
+        f"the URL of the data folder was given as the path {given}, which lacks a slash",
+        expected="the URL as text",
+        where="the argument `data`",
+        next_step="pass it as it is, not as a Path",
+    )
+
+
+def _two_folders(named: str, own: str) -> ConfigError:
+    return ConfigError(
+        f"the folder for what belongs to this host is {own}, and the data folder is {named or 'not named'}",
+        expected="a folder of this host, and only beside a data folder that is a URL",
+        where=f"--local-data or {LOCAL_DATA_VARIABLE}",
+        next_step=f"remove it, or name a URL such as hdfs://lake/streams by --data or {DATA_VARIABLE}",
+    )

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import CheckpointError, DrillError
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+    from streamwarden.drills.ports import Arrivals, HeldTable
 
 WRITTEN_BY: Final = "__written_by"
 """Of a row that an audit reads from a service: the batch that wrote it."""

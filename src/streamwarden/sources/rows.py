@@ -8,7 +8,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Final, cast
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
@@ -61,10 +61,14 @@ class Rules:
 
 
 def schema_of(
-    schema: StructType | str, required: Sequence[str], not_after: Mapping[str, timedelta], job: str
+    spark: SparkSession,
+    schema: StructType | str,
+    required: Sequence[str],
+    not_after: Mapping[str, timedelta],
+    job: str,
 ) -> StructType:
     """`schema` as a StructType. Raises ConfigError for columns of the other two that it does not have."""
-    fields = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+    fields = _of_ddl(spark, schema) if isinstance(schema, str) else schema
     for argument, named in (("required", required), ("not_after", not_after)):
         unknown = [column for column in named if column not in fields.names]
         if unknown:
@@ -75,6 +79,13 @@ def schema_of(
                 next_step=f"correct `{argument}` in the job's call of read_rows",
             )
     return fields
+
+
+def _of_ddl(spark: SparkSession, schema: str) -> StructType:
+    """Before 4.0 PySpark has no parser of its own, and an empty frame costs a fraction of a second."""
+    if hasattr(StructType, "fromDDL"):
+        return cast(StructType, StructType.fromDDL(schema))
+    return spark.createDataFrame([], schema).schema
 
 
 def with_corrupt(schema: StructType) -> StructType:
@@ -179,7 +190,8 @@ def reason(rules: Rules, *, json: bool, unparsed: Column) -> Column:
         if field.name == CORRUPT or isinstance(field.dataType, ArrayType | MapType | StructType | StringType):
             continue
         value = values[field.name]
-        bad = value.isNotNull() & value.try_cast(field.dataType).isNull()
+        tried = value.try_cast if hasattr(Column, "try_cast") else value.cast  # before 4.0 a cast gives null, too
+        bad = value.isNotNull() & tried(field.dataType).isNull()
         misfits = f"{field.name} is not of type {field.dataType.simpleString()}: "
         text = f.concat(f.lit(misfits), f.substring(value, 1, 60))
         wrong.append(f.when(bad, text))

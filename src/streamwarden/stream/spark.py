@@ -43,6 +43,9 @@ class SparkSpec:
     connection: str | None = None
     """Airflow's Spark connection; in the stream's DAG its master, queue, namespace and Kerberos key override this file.
     `streamwarden start` and drills use this file"""
+    python: str | None = None
+    """interpreter of the environment whose PySpark the stream runs on (see [Spark
+    versions](../how-to/spark-versions.md)); null: the one in which Streamwarden is installed"""
     driver_memory: Bytes = 2 * 2**30
     """heap of the driver's JVM"""
     executors: ExecutorsSpec = field(default_factory=ExecutorsSpec)

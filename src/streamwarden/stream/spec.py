@@ -321,7 +321,7 @@ class RestartPolicy:
     unresponsive_after: Seconds = 60.0
     """a driver whose JVM has not answered for this long is killed and restarted; it should be longer than the longest
     pause of the garbage collector. With a store in PostgreSQL, the same holds if the mounted folder of its checkpoint
-    has not answered"""
+    has not answered; storage that another host reads meanwhile is given up after 15 seconds"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,9 +373,10 @@ class ScriptFork:
 class StreamSpec:
     """One stream: `config/streams/NAME.yaml`, validated. The text below a field is its entry in the reference page.
 
-    A file cannot set `project`, the folder that holds `config/`, `data`, the data folder, `file`, the YAML file of
-    this spec, `fork`, which only the fork of a script has, and `last_batch`, which only the fork of a source without an
-    end has: its query ends when this batch is committed.
+    A file cannot set `project`, the folder that holds `config/`, `data`, the data folder, `data_url`, what its relative
+    paths are below if that is no folder of this host (else empty), `file`, the YAML file of this spec, `fork`, which
+    only the fork of a script has, and `last_batch`, which only the fork of a source without an end has: its query ends
+    when this batch is committed.
     """
 
     name: str
@@ -413,6 +414,7 @@ class StreamSpec:
     default queue (see [hosts](../how-to/hosts.md)). YARN's queue is `spark.queue`"""
     project: str = ""
     data: str = ""
+    data_url: str = ""
     file: str = ""
     fork: ScriptFork | None = None
     last_batch: int | None = None

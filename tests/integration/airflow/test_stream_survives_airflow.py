@@ -290,9 +290,9 @@ def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: I
     wait_for("the DAG to be well again", lambda: "broken" not in _display_name(airflow), timeout=LONG)
 
 
-def test_a_live_stream_is_drilled_only_after_a_person_approved_it(installation: Installation) -> None:
-    """One run is rejected and touches nothing. The next one is approved: the driver is killed, its DAG starts another
-    one, the books balance, and the journal names who approved."""
+@pytest.fixture
+def drillable(installation: Installation) -> DriverRecord:
+    """The stream runs and no incident of it is open, so that the drill on the live stream may ask a person."""
     airflow, space = installation.airflow, installation.space
     airflow.pause(COUNTED, False)
     before = installation.live_driver()
@@ -300,12 +300,25 @@ def test_a_live_stream_is_drilled_only_after_a_person_approved_it(installation: 
         space.store.incidents.save(resolve(incident, "of an earlier scenario", time.time()))
     wait_for("the DAG of the drill", lambda: LIVE_DRILL in airflow.dag_ids(), timeout=LONG)
     airflow.pause(LIVE_DRILL, False)
+    return before
+
+
+@pytest.mark.full  # in the first tier dags/drills/test_drill_approval rejects a run, in Airflow's own operators
+def test_a_drill_that_a_person_rejects_touches_nothing(installation: Installation, drillable: DriverRecord) -> None:
     with installation.producer.running():
-        rejected = answered(airflow, space, "Reject")
-        assert rejected.status is DrillStatus.ABORTED
-        assert rejected.reason == f"{WHO} rejected the drill"
-        assert installation.live_driver().driver_id == before.driver_id
-        run = answered(airflow, space, "Approve")
+        rejected = answered(installation.airflow, installation.space, "Reject")
+    assert rejected.status is DrillStatus.ABORTED
+    assert rejected.reason == f"{WHO} rejected the drill"
+    assert installation.live_driver().driver_id == drillable.driver_id
+
+
+def test_a_live_stream_is_drilled_after_a_person_approved_it(
+    installation: Installation, drillable: DriverRecord
+) -> None:
+    """The driver is killed, its DAG starts another one, the books balance, and the journal names who approved."""
+    space, before = installation.space, drillable
+    with installation.producer.running():
+        run = answered(installation.airflow, space, "Approve")
     state = RunState.of(run)
     assert run.passed, f"{run.reason}\n{installation.story()}"
     assert state.approval is not None

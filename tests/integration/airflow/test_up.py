@@ -2,8 +2,9 @@
 
 1. A project with one stream and no DAG file; `up` starts Airflow, and the stream is unpaused there.
 2. Airflow's scheduler is killed: it starts again, and the stream's driver is the same one.
-3. `up` itself is killed: the driver goes on; the next `up` ends what was left of Airflow and keeps the driver.
-4. SIGTERM ends Airflow and stops the driver at a batch boundary. The stream is to run again at the next `up`.
+3. SIGTERM ends Airflow and stops the driver at a batch boundary. The stream is to run again at the next `up`.
+4. In the second tier `up` itself is killed: the driver goes on, and the next `up` ends what was left of Airflow and
+   keeps the driver.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Up:
     started: ClassVar[list[Up]] = []
 
     def __init__(self, world: Project, port: int) -> None:
-        self.log = world.root / "up.log"
+        self.port, self.log = port, world.root / "up.log"
         self.server = AirflowServer(url=f"http://127.0.0.1:{port}")
         self._before = self.log.stat().st_size if self.log.exists() else 0
         environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
@@ -101,39 +102,48 @@ def commits_more(world: Project) -> None:
     wait_for("one more batch", lambda: world.store.batches.summary("counts").batches > before, timeout=LONG)
 
 
-def test_a_project_from_up_to_its_end(world: Project) -> None:
-    port = free_port()
-    up = Up(world, port)
+@pytest.fixture
+def up(world: Project) -> tuple[Up, DriverRecord]:
+    """The command, and the driver of the stream that was unpaused in its Airflow."""
+    up = Up(world, free_port())
     wait_for("the DAG", lambda: up.server.has_dag("stream_counts"), timeout=LONG)
     up.server.unpause("stream_counts")
     driver = wait_for("the driver", lambda: running(world), timeout=LONG, explain=up.text)
     commits_more(world)
+    return up, driver
 
+
+@pytest.mark.full  # in the first tier processes/test_marked_processes ends what a killed process left
+def test_up_that_is_killed_leaves_the_driver_to_the_next_one(world: Project, up: tuple[Up, DriverRecord]) -> None:
+    command, driver = up
+    command.process.kill()
+    command.process.wait()
+    commits_more(world)
+    Up(world, command.port)
+    again = running(world)
+    assert again is not None
+    assert again.driver_id == driver.driver_id
+
+
+def test_a_project_from_up_to_its_end(world: Project, up: tuple[Up, DriverRecord]) -> None:
+    command, driver = up
     scheduler = world.data / "airflow" / "components" / "airflow-scheduler.log"
     starts = len(re.findall("Starting the scheduler", scheduler.read_text()))
-    os.kill(scheduler_of(up), signal.SIGKILL)
-    wait_for("the news", lambda: "scheduler was killed by SIGKILL" in up.text(), timeout=30, explain=up.text)
+    os.kill(scheduler_of(command), signal.SIGKILL)
+    wait_for("the news", lambda: "scheduler was killed by SIGKILL" in command.text(), timeout=30, explain=command.text)
     wait_for(
         "its restart",
         lambda: len(re.findall("Starting the scheduler", scheduler.read_text())) > starts,
         timeout=LONG,
-        explain=up.text,
+        explain=command.text,
     )
     commits_more(world)
     again = running(world)
     assert again is not None
     assert again.driver_id == driver.driver_id
 
-    up.process.kill()
-    up.process.wait()
-    commits_more(world)
-    up = Up(world, port)
-    again = running(world)
-    assert again is not None
-    assert again.driver_id == driver.driver_id
-
-    up.process.terminate()
-    assert up.process.wait(120) == 0, up.text()
+    command.process.terminate()
+    assert command.process.wait(120) == 0, command.text()
     ended = world.store.drivers.latest("counts")
     assert ended is not None
     assert ended.exit is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import driver_folder as files
@@ -48,7 +49,7 @@ def sources(log: list[str], name: str) -> list[str]:
 
 @pytest.fixture
 def whole() -> Path:
-    found = class_archive.find(find_java())
+    found = class_archive.find(own(), find_java())
     assert found is not None, "run: make setup"
     return found
 
@@ -56,7 +57,7 @@ def whole() -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive folder of this test's own."""
-    monkeypatch.setattr(class_archive, "_folder", lambda: tmp_path / "archives")
+    monkeypatch.setattr(class_archive, "_folder", lambda _: tmp_path / "archives")
     return tmp_path / "archives"
 
 
@@ -73,15 +74,15 @@ def test_an_archive_that_was_cut_off_is_not_used(made: Project, whole: Path, fol
     folder.mkdir()
     archive = folder / whole.name
     archive.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    assert class_archive.find(find_java()) is None
+    assert class_archive.find(own(), find_java()) is None
     assert not any(SHARED in line for line in run(made, "cut"))
 
 
 def test_a_jvm_refuses_the_archive_of_another_and_runs_without_it(made: Project, folder: Path) -> None:
     folder.mkdir()
     content = b"no archive of this JVM" * 1000
-    (folder / f"classes-{class_archive._key(find_java())}-{len(content)}.jsa").write_bytes(content)
-    assert class_archive.find(find_java()) is not None
+    (folder / f"classes-{class_archive._key(own(), find_java())}-{len(content)}.jsa").write_bytes(content)
+    assert class_archive.find(own(), find_java()) is not None
     assert not any(SHARED in line for line in run(made, "foreign"))
 
 
@@ -90,10 +91,10 @@ def test_each_build_of_java_has_an_archive_of_its_own(tmp_path: Path, folder: Pa
     java = tmp_path / "java"
     java.mkdir()
     (java / "release").write_text('JAVA_VERSION="17.0.1"')
-    (folder / f"classes-{class_archive._key(java)}-1.jsa").write_bytes(b"x")
-    assert class_archive.find(java) is not None
+    (folder / f"classes-{class_archive._key(own(), java)}-1.jsa").write_bytes(b"x")
+    assert class_archive.find(own(), java) is not None
     (java / "release").write_text('JAVA_VERSION="17.0.2"')
-    assert class_archive.find(java) is None
+    assert class_archive.find(own(), java) is None
 
 
 def test_making_it_fails_in_words(tmp_path: Path, folder: Path) -> None:
@@ -102,6 +103,6 @@ def test_making_it_fails_in_words(tmp_path: Path, folder: Path) -> None:
     broken.write_text("#!/bin/sh\necho no such machine >&2\nexit 3\n")
     broken.chmod(0o755)
     with pytest.raises(ProcessError, match="no such machine") as caught:
-        class_archive.make(tmp_path)
+        class_archive.make(own(), tmp_path)
     assert "streamwarden prepare" in caught.value.next_step
     assert list(folder.iterdir()) == []

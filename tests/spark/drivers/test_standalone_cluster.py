@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ import pytest
 from streamwarden.health.checks.driver import memory_usage
 from streamwarden.health.signals.executors import ExecutorSnapshot, executor_snapshots
 from streamwarden.health.thresholds import DEFAULTS
-from streamwarden.health.verdict import Status
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.sinks.files.output import read_output
@@ -90,9 +91,6 @@ class Ran:
 
     def measurements(self) -> tuple[Measurement, ...]:
         return self.project.store.measurements.recent(self.spec.name, 0)
-
-    def looks(self) -> list[ExecutorSnapshot]:
-        return [look for look in executor_snapshots(self.measurements()) if look.memory]
 
 
 @dataclass
@@ -244,7 +242,7 @@ def test_the_executors_were_replaced_and_the_driver_was_not(ran: Ran) -> None:
 
 def test_the_memory_of_real_executors_was_measured(ran: Ran) -> None:
     """Resident memory of a JVM that was given 600 MB of heap: a few hundred MB, of a limit that is known."""
-    found = ran.looks()
+    found = looks_at(ran.project, ran.spec)
     assert found
     for look in found:
         assert look.active == 1
@@ -259,7 +257,7 @@ def test_the_memory_of_real_executors_was_measured(ran: Ran) -> None:
 
 def test_the_memory_check_judges_them(ran: Ran) -> None:
     """As it does while the stream runs: here, at the time of the newest look."""
-    at = ran.looks()[-1].at
+    at = looks_at(ran.project, ran.spec)[-1].at
     window = Window(spec=ran.spec, now=at, measurements=ran.measurements(), driver_alive=True)
     verdict = memory_usage.check(window, DEFAULTS)
     assert verdict.status is not Status.UNKNOWN, verdict
@@ -317,6 +315,61 @@ def test_python_that_only_the_project_has_is_shipped_to_the_executors(ran: Ran) 
         assert name == names[row["key"]]
         assert "library.zip" in place
         assert not place.startswith(str(library)), "the copy that was shipped, not the project's own"
+
+
+PEAK = """
+import os
+import time
+
+from pyspark.sql import functions as F
+
+from streamwarden.spark.sources import read_rows
+
+
+def held(number):
+    if number == -1:
+        block = b"x" * (800 * 2**20)
+        while not os.path.exists({released!r}):
+            time.sleep(0.1)
+    return number
+
+
+def build(spark, spec):
+    rows = read_rows(spark, spec, "id BIGINT, key INT, at TIMESTAMP", required=["at"])
+    return rows.select("key", F.udf(held, "bigint")("id").alias("id"))
+"""
+
+
+@pytest.mark.full  # in the first tier unit/health/checks/test_documented_thresholds judges each measure
+def test_an_alarm_of_an_executors_memory_ends_after_the_batch_that_needed_it(ran: Ran) -> None:
+    """The executor's Python holds 800 MB for as long as one batch runs. Smaller batches follow."""
+    home, released = ran.project, ran.project.root / "released"
+    spec = home.spec("peak", PEAK.format(released=str(released)), spark=on(ran.cluster))
+    home.publish(2)
+    driver = home.start(spec)
+    home.await_batches(spec, 2)
+
+    def judged() -> Verdict:
+        taken = home.store.measurements.recent(spec.name, 0)
+        return memory_usage.check(Window(spec=spec, now=time.time(), measurements=taken, driver_alive=True), DEFAULTS)
+
+    def ended() -> bool:
+        home.publish()
+        return judged().status is Status.OK
+
+    home.publish(extra=('{"id": -1, "key": 0, "at": "2026-01-01T00:00:00Z"}',))
+    until("the alarm", lambda: judged().status is Status.CRITICAL, 120, told=lambda: home.log(driver))
+    released.touch()
+    until("its end", ended, 180, poll=1.0, told=lambda: f"{judged()}\n{home.log(driver)}")
+    shares = [max(used / limit for used, limit in look.memory.values()) for look in looks_at(home, spec)]
+    print([round(share, 2) for share in shares])
+    assert max(shares) > 0.95
+    assert shares[-1] < 0.85
+    home.fleet.stop(spec.name, requested_by="test", reason="all is seen")
+
+
+def looks_at(home: Project, spec: StreamSpec) -> list[ExecutorSnapshot]:
+    return [look for look in executor_snapshots(home.store.measurements.recent(spec.name, 0)) if look.memory]
 
 
 def test_a_master_that_comes_back_finds_its_stream_running(unanswered: Unanswered) -> None:

@@ -327,8 +327,8 @@ def test_a_declaration_that_is_missing_or_wrong_is_said(streams: Streams, tmp_pa
     assert streams.audit(replace(spec, audit=forgotten), tmp_path / "forgotten").outcome is Outcome.UNBALANCED
 
 
-# Services: the same flights from a topic, into another one and into a table, in both output modes. The books of each
-# kind are read once by a process of their own, as `streamwarden audit` does, which needs connections and jars.
+# Services: the same flights from a topic, into another one and into a table, in both output modes. The books between
+# topic and table are read once by a process of its own, as `streamwarden audit` does: it needs connections and jars.
 
 
 @pytest.fixture(scope="module")
@@ -395,7 +395,7 @@ def test_the_books_between_two_topics(
     kafka.create("departures")
     sink = KafkaSink(connection="events", topic="departures", key=KEY)
     spec = on_services(streams, "flights", sink)
-    found = audit(spec)
+    found = streams.audit(spec, tmp_path / "whole")
     assert found.outcome is Outcome.BALANCED, found.to_dict()
     assert found.totals["output"]["flights"]
     assert found.totals["dropped"]["flights"]

@@ -77,7 +77,7 @@ def test_every_state_ends_with_the_right_output_or_with_an_error(
     assert "which is not there" in reordered
 
 
-@pytest.mark.full  # in the first tier a drill of drills/test_postgresql_drill finds a batch that is written twice
+@pytest.mark.full  # in the first tier drills/test_script_drill finds a batch that is written twice
 def test_a_job_that_writes_a_batch_twice_when_it_runs_again_is_found(tmp_path: Path, flights: Path) -> None:
     """Before the plan of the batch is there, nothing runs again; after it, the batch does."""
     run = recorded(tmp_path, flights, "doubles_on_replay")

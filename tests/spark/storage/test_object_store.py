@@ -1,5 +1,7 @@
 """event_windows with all that it has in an object store, and nothing of it on this host.
 
+The data folder is the URL of the bucket, and the stream's file has relative paths.
+
 Numbered scenario: (1) a driver reads the input to its end; (2) a fork in the store is drilled: its driver is killed in
 mid-batch; (3) the result is verified, the checkpoint inspected, the stream surveyed, all without Spark; (4) the stream
 is put back to a savepoint, which is killed in the middle and completed; (5) at the same time a fork of it runs on this
@@ -31,6 +33,7 @@ from streamwarden.errors import LaunchRefused
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.lifecycle.savepoints.savepoint import root_of
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.savepoints.creating import create
@@ -49,7 +52,7 @@ from support.spark.verdicts import verify
 pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
-FILES, EVENTS, BAD = 14, 900, 2
+FILES, EVENTS, BAD = 12, 900, 2
 BACK = 5
 """The batch of the savepoint."""
 RECORDS = FILES * EVENTS + BAD
@@ -86,12 +89,11 @@ def declare(home: Project) -> StreamSpec:
     declared = {
         "name": "windows",
         "job": "spark_jobs/event_windows.py",
-        "source": {"path": f"s3a://{BUCKET}/input", "options": bounded.source.options, "max_files_per_trigger": 1},
-        "sink": {"path": f"{ROOT}/output"},
-        "checkpoint": f"{ROOT}/checkpoint",
-        "quarantine": f"{ROOT}/quarantine",
+        "source": {"path": "input", "options": bounded.source.options, "max_files_per_trigger": 1},
+        "sink": {"path": "windows/output"},
+        "checkpoint": "windows/checkpoint",
+        "quarantine": "windows/quarantine",
         "storage": {"connection": "lake"},
-        "savepoints": {"folder": f"s3a://{BUCKET}/backups"},
         "trigger": {"processing_time": None, "available_now": True},
         "state": {"backend": "rocksdb", "shuffle_partitions": 1},
         "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": bounded.spark.conf},
@@ -99,7 +101,12 @@ def declare(home: Project) -> StreamSpec:
     for kind, name, text in (("streams", "windows", json.dumps(declared)), ("drills", "killed", DRILL)):
         (home.root / "config" / kind).mkdir(parents=True)
         (home.root / "config" / kind / f"{name}.yaml").write_text(text)
-    return Workspace.open(project=home.root, data=home.data).stream("windows")
+    with opened(home) as workspace:
+        return workspace.stream("windows")
+
+
+def opened(home: Project) -> Workspace:
+    return Workspace.open(project=home.root, data=f"s3a://{BUCKET}", local_data=home.data)
 
 
 def in_store(spec: StreamSpec, name: str, connection: str = "lake", **conf: str) -> StreamSpec:
@@ -161,6 +168,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         yield Ran(home, store, spec)
 
 
+def test_relative_paths_are_in_the_store_and_what_belongs_to_the_host_is_not(ran: Ran) -> None:
+    assert (ran.spec.checkpoint, ran.spec.sink.path) == (f"{ROOT}/checkpoint", f"{ROOT}/output")
+    assert root_of(ran.spec) == f"s3a://{BUCKET}/savepoints/windows"
+    assert {key.partition("/")[0] for key in ran.store.keys("")} <= {"input", "windows"}
+    assert not list(ran.home.data.glob("*/**/commits"))
+
+
 def test_the_output_is_right_to_the_row(ran: Ran) -> None:
     outcome = verify(ran.spec)
     assert outcome.exactly_once, outcome.to_dict()
@@ -179,7 +193,7 @@ class Drilled:
 @pytest.fixture(scope="module")
 def drilled(ran: Ran) -> Drilled:
     before = ran.store.versions()
-    with Workspace.open(project=ran.home.root, data=ran.home.data) as workspace:
+    with opened(ran.home) as workspace:
         run = run_drill(workspace, name="killed")
     return Drilled(run, before, ran.store.versions())
 
@@ -282,8 +296,8 @@ class PutBack:
 def put_back(ran: Ran) -> PutBack:
     before, written = ran.store.versions("windows/"), ran.rows()
     saved = create(ran.spec, BACK, Author(by="ann", reason="the best one"))
-    command = [sys.executable, "-m", "streamwarden.cli", "--project", str(ran.home.root), "savepoint", "restore"]
-    command += ["windows", saved.id, "--no-proof", "--json"]
+    command = [sys.executable, "-m", "streamwarden.cli", "--project", str(ran.home.root), "--data", f"s3a://{BUCKET}"]
+    command += ["savepoint", "restore", "windows", saved.id, "--no-proof", "--json"]
     process = subprocess.Popen(command)
 
     def is_closed() -> bool:

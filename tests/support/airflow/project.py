@@ -93,6 +93,7 @@ spark:
   conf:
     spark.sql.streaming.minBatchesToRetain: "5000"   # an audit takes longer than a hundred batches
     spark.sql.codegen.wholeStage: "false"   # a driver starts faster
+    spark.sql.codegen.factoryMode: NO_CODEGEN
 """
 
 

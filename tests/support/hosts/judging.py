@@ -5,9 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from support.hosts.streams import HostedStream, overlaps
 from support.spark.drivers import until
+
+WITHIN: Final = 60.0
+"""Seconds within which a stream has to run on another host."""
+
+START: Final = 15.0
+"""Seconds from the launch of a driver to its first batch, on a quiet machine."""
 
 
 @contextmanager
@@ -22,9 +29,24 @@ def running_on_one(stream: HostedStream, **env: str) -> Iterator[None]:
         yield
 
 
+def all_report(stream: HostedStream) -> None:
+    """`hosts run` runs on every host."""
+    hosts = stream.park.hosts
+    for name in hosts:
+        stream.keep_running(name, "hosts", "run")
+    until("all hosts report", lambda: stream.try_call("two", "hosts")[1].count("ready") == len(hosts), 60)
+
+
 def report(stream: HostedStream, took: float) -> None:
     """Print how long a takeover took, which has just ended, and its steps."""
     print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+
+
+def require_in_time(stream: HostedStream, took: float) -> None:
+    """The other host has taken over within `WITHIN`, on a machine that starts a driver in `START`. A busy one
+    gets twice the time by which it was slower at the start of the first driver."""
+    slower = max(0.0, stream.first_start() - START)
+    assert took <= WITHIN + 2 * slower, f"the first driver began {slower:.1f} s late\n{stream.timeline(time.time())}"
 
 
 def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None:
@@ -36,9 +58,14 @@ def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None
             none. Such a file of state is of the batch that the new driver has executed again, by the same plan, and so
             it has the same content.
     """
-    until("every event comes out", lambda: len(stream.delivered()) >= stream.events.count, 90)
+    until(
+        "every event comes out",
+        lambda: len(stream.delivered()) >= stream.events.count,
+        90,
+        told=lambda: f"missing: {len(stream.events.ids - set(stream.delivered()))}; {stream.written()[-5:]}",
+    )
     counts = stream.delivered()
-    assert set(counts) == {f"e{number}" for number in range(stream.events.count)}
+    assert set(counts) == stream.events.ids
     assert max(counts.values()) == 1
     second = [file for file in overlaps(stream.written()) if not woke or stream.counts(file)]
     assert second == [], f"second writer: {second}, among the last of {stream.written()[-60:]}"

@@ -1,4 +1,5 @@
-"""Hosts for a test, and what they share: a network, PostgreSQL as the store, a folder, and Kafka if it is wanted.
+"""Hosts for a test, and what they share: a network, PostgreSQL as the store, a folder, and other servers if they are
+wanted.
 
 The store and the broker run on hosts of their own as far as the network goes: a host can be cut off from either.
 """
@@ -14,17 +15,20 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from streamwarden.adapters.jvm import maven
 from support.hosts.host import Host
 from support.hosts.network import Network, Plug, network
 from support.hosts.share import Share
-from support.servers import kafka_broker, postgres_server
+from support.servers import kafka_broker, object_store, postgres_server
 from support.servers.kafka_broker import Broker
+from support.servers.object_store import ObjectStore
 from support.servers.postgres_server import PostgreSQL
 
 STORE: Final = "store"
 BROKER: Final = "broker"
 DATABASE: Final = "database"
-"""Names of the hosts of the services: the store, a broker, and a database for output."""
+LAKE: Final = "lake"
+"""Names of the hosts of the services: the store, a broker, a database for output, and an object store."""
 
 
 class Park:
@@ -59,6 +63,12 @@ class Park:
         """A Kafka broker."""
         plug = self.network.plug(BROKER)
         self.broker: Broker = self._serve(plug, kafka_broker.broker(address=plug.address))
+
+    def serve_lake(self) -> None:
+        """An object store."""
+        maven.resolve(maven.POMS / "s3.xml")  # nothing can be downloaded from inside
+        plug = self.network.plug(LAKE)
+        self.lake: ObjectStore = self._serve(plug, object_store.running(jars=False, address=plug.address))
 
     def add(self, *names: str) -> None:
         """Plug hosts in, boot them, and mount the shared folder on each."""
@@ -99,6 +109,10 @@ class Park:
         """What `function` returns of the broker, asked from its own host."""
         return self.network.plugs[BROKER].call(lambda: function(self.broker))
 
+    def at_lake(self, function: Callable[[ObjectStore], Any]) -> Any:
+        """What `function` returns of the object store, asked from its own host."""
+        return self.network.plugs[LAKE].call(lambda: function(self.lake))
+
     def _serve(self, plug: Plug, context: Any) -> Any:
         """Enter a context of which every process and connection belongs to the host of `plug`."""
         served = plug.call(context.__enter__)
@@ -107,9 +121,9 @@ class Park:
 
 
 @contextmanager
-def park(*names: str, broker: bool = False, database: bool = False) -> Iterator[Park]:
-    """Hosts with these names, a store and, if they are wanted, a broker and a database for output. At the end all is
-    off and removed."""
+def park(*names: str, broker: bool = False, database: bool = False, lake: bool = False) -> Iterator[Park]:
+    """Hosts with these names, a store and, if they are wanted, a broker, a database for output and an object store. At
+    the end all is off and removed."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-hosts-"))
     try:
         with ExitStack() as stack:
@@ -119,6 +133,8 @@ def park(*names: str, broker: bool = False, database: bool = False) -> Iterator[
                 made.serve_broker()
             if database:
                 made.serve_database()
+            if lake:
+                made.serve_lake()
             made.add(*names)
             yield made
     finally:

@@ -7,27 +7,36 @@ can also end, and then whoever touches it gets an error.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 import psutil
 import pytest
 
-_PROGRAM: Final = "bindfs"
+from support.servers.programs import unpacked
+
+_PACKAGES: Final = ("bindfs", "libfuse2")
 WITHIN: Final = 20.0
 
 
 def require() -> None:
     """Skip the test where no such file system can be made."""
-    if shutil.which(_PROGRAM) is None:
-        pytest.skip(f"a shared folder that can be cut off needs {_PROGRAM}: apt-get install bindfs")
+    _bindfs()
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("a shared folder that can be cut off needs /dev/fuse")
+
+
+@lru_cache(maxsize=1)
+def _bindfs() -> tuple[str, dict[str, str]]:
+    """The program that passes a folder on, and the environment that it needs."""
+    folder = unpacked("bindfs", _PACKAGES)
+    libraries = ":".join(str(path) for path in folder.glob("lib/*"))
+    return str(folder / "usr/bin/bindfs"), {**os.environ, "LD_LIBRARY_PATH": libraries}
 
 
 class Share:
@@ -46,8 +55,9 @@ class Share:
     def open(self) -> None:
         """Mount it, and wait until it is there."""
         owners = ["--force-user=root", f"--create-for-user={self.writer}", "--chown-ignore"]
-        mount = [_PROGRAM, "-f", "--multithreaded", *owners, str(self._folder), str(self._at)]
-        self._outer = subprocess.Popen(self._inside(mount), stdin=subprocess.DEVNULL)
+        program, environment = _bindfs()
+        mount = [program, "-f", "--multithreaded", *owners, str(self._folder), str(self._at)]
+        self._outer = subprocess.Popen(self._inside(mount), stdin=subprocess.DEVNULL, env=environment)
         deadline = time.monotonic() + WITHIN
         while subprocess.run(self._inside(["mountpoint", "-q", str(self._at)]), timeout=WITHIN).returncode != 0:
             assert self._outer.poll() is None, "the shared folder could not be mounted"

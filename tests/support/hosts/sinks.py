@@ -9,8 +9,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamwarden.verification.comparing.events import EVENT_ID
+from support.hosts.events import Events
 from support.hosts.park import BROKER, DATABASE, Park
-from support.hosts.streams import Events, HostedStream
+from support.hosts.streams import HostedStream
 from support.servers.kafka_broker import Broker
 
 INPUT: Final = "events-in"

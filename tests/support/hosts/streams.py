@@ -1,87 +1,29 @@
 """A stream on the hosts of a park, and what a judge wants to know of it: who wrote what, and which events came out.
 
-The project is on each host's own disk, the data folder is the shared one. `Events` makes input that has an id in each
-line, and remembers the ids.
+The project is on each host's own disk, the data folder is the shared one.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final
 
-import pyarrow.parquet as pq
-
-from support.hosts.host import LOCAL, SHARED, Host
+from support.hosts.events import NAME, SECRET, Events, declare, ids_in, listed
+from support.hosts.host import LOCAL, SHARED
 from support.hosts.park import Park
-from support.spark.drivers import QUICK, until
+from support.spark.drivers import until
 
-REPOSITORY: Final = Path(__file__).parents[3]
-NAME: Final = "events"
 PROJECT: Final = LOCAL / "project"
 DATA: Final = SHARED / "var"
 COMMAND: Final = str(Path(sys.executable).parent / "streamwarden")
 
 LOGS: Final = ("checkpoint/offsets/", "checkpoint/commits/", "checkpoint/sources/", "output/_spark_metadata/")
 """Of which each entry is written once."""
-
-PARQUET: Final = {"kind": "parquet", "path": "output/events"}
-FILES: Final = {"kind": "files", "path": "input", "format": "json", "max_files_per_trigger": 4}
-
-
-class Events:
-    """Files of events, each with an id of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.folder.mkdir(parents=True)
-        self.count = 0
-        self.files = 0
-
-    def lines(self, rows: int) -> list[str]:
-        """New events as lines of JSON."""
-        made = []
-        for _ in range(rows):
-            at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            event = {"event_time": at, "event_id": f"e{self.count}", "user_id": self.count % 7, "action": "view"}
-            made.append(json.dumps(event))
-            self.count += 1
-        return made
-
-    def publish(self, rows: int = 50) -> None:
-        """One file more."""
-        lines = self.lines(rows)
-        part = self.folder / f".{self.files:06d}"
-        part.write_text("\n".join(lines) + "\n")
-        part.rename(self.folder / f"{self.files:06d}.json")
-        self.files += 1
-
-    @contextmanager
-    def flowing(self, every: float = 0.5) -> Iterator[None]:
-        """A file each `every` seconds in this block."""
-        ended = threading.Event()
-
-        def run() -> None:
-            while not ended.wait(every):
-                self.publish()
-
-        thread = threading.Thread(target=run, name="events")
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 @dataclass(frozen=True)
@@ -97,19 +39,17 @@ class HostedStream:
     """The stream `events` of a park.
 
     Args:
-        sink, source: as its file declares them.
         env: more environment for every host.
-        job_says: lines at the end of the job, which every driver executes.
+        job_says, keys: see `declare`.
     """
 
     def __init__(
         self,
         park: Park,
         *,
-        sink: dict[str, Any] = PARQUET,
-        source: dict[str, Any] = FILES,
         env: dict[str, str] | None = None,
         job_says: str = "",
+        **keys: Any,
     ) -> None:
         self.park = park
         self.data = park.shared / "var"
@@ -124,33 +64,10 @@ class HostedStream:
             "COLUMNS": "200",
             **(env or {}),
         }
-        self._file = {
-            "name": NAME,
-            "job": "spark_jobs/event_dedup.py",
-            "source": source,
-            "sink": sink,
-            "checkpoint": f"checkpoints/{NAME}",
-            "quarantine": f"quarantine/{NAME}",
-            "trigger": {"processing_time": "1 second"},
-            "state": {"backend": "rocksdb", "shuffle_partitions": 1},
-            "restart": {"budget": "50 per hour", "unresponsive_after": "20s"},
-            "spark": {"master": "local[1]", "driver_memory": "700 MB", "conf": QUICK},
-        }
-        self._job_says = job_says
         self._logs: list[IO[str]] = []
         for host in park.hosts.values():
-            self._lay_out(host)
-
-    def _lay_out(self, host: Host) -> None:
-        root = host.disk / "project"
-        (root / "spark_jobs" / "oracles").mkdir(parents=True)
-        (root / "config" / "streams").mkdir(parents=True)
-        (host.disk / "tmp").mkdir()
-        for name in ("event_dedup.py", "oracles/event_dedup.py"):
-            shutil.copy(REPOSITORY / "spark_jobs" / name, root / "spark_jobs" / name)
-        with (root / "spark_jobs" / "event_dedup.py").open("a") as job:
-            job.write(self._job_says)
-        (root / "config" / "streams" / f"{NAME}.yaml").write_text(json.dumps(self._file))
+            declare(host.disk / "project", job_says=job_says, **keys)
+            (host.disk / "tmp").mkdir()
 
     # Acting
 
@@ -200,11 +117,6 @@ class HostedStream:
                 continue
         return found
 
-    def committed(self) -> list[int]:
-        """The committed batches."""
-        folder = self.checkpoint / "commits"
-        return sorted(int(file.name) for file in folder.glob("*") if file.name.isdigit())
-
     def await_commits(self, more: int, by: str, timeout: float = 120.0) -> float:
         """Wait until `host` has committed so many batches; how long that took."""
         began = time.monotonic()
@@ -228,6 +140,11 @@ class HostedStream:
         first = {host: min((c.at for c in self._commits_of(host)), default=None) for host in self.park.hosts}
         told += [f"first commit of {host}: {at - since:.1f}" for host, at in first.items() if at is not None]
         return "\n".join(told)
+
+    def first_start(self) -> float:
+        """How long the first driver took from its launch to its first batch, in seconds."""
+        ((launched,),) = self.park.ask("SELECT min(launched_at) FROM drivers")
+        return min(commit.at for host in self.park.hosts for commit in self._commits_of(host)) - float(launched)
 
     def _commits_of(self, host: str) -> list[Written]:
         return [file for file in self.written() if file.host == host and file.path.startswith("checkpoint/commits/")]
@@ -269,23 +186,17 @@ class HostedStream:
 
     def delivered(self) -> Counter[str]:
         """The ids of the events in the output, by the files that its manifest names: how often each is there."""
-        counts: Counter[str] = Counter()
-        for file in self._listed():
-            counts.update(pq.read_table(file, columns=["event_id"])["event_id"].to_pylist())
-        return counts
+        return ids_in(self._listed())
+
+    def secrets_on(self, host: str) -> list[Path]:
+        """The files with a secret of drivers that ran on a host, in their folders."""
+        rows = self.park.ask(f"SELECT driver_id FROM drivers WHERE host LIKE '{host}/%%'")
+        files = [file for (driver,) in rows for file in (self.data / "drivers" / NAME / driver).glob("*.*")]
+        return [file for file in files if file.is_file() and SECRET in file.read_text(errors="replace")]
 
     def _listed(self) -> list[Path]:
-        manifest = self.output / "_spark_metadata"
-        names = [file.name for file in manifest.glob("*")]
-        compact = max((int(name.split(".")[0]) for name in names if name.endswith(".compact")), default=-1)
-        wanted = [f"{compact}.compact"] if compact >= 0 else []
-        wanted += sorted((name for name in names if name.isdigit() and int(name) > compact), key=int)
-        files: dict[str, None] = {}
-        for name in wanted:
-            for line in (manifest / name).read_text().splitlines()[1:]:
-                files[json.loads(line)["path"]] = None
         here = f"file://{SHARED}"
-        return [self.park.shared / path.removeprefix(here).lstrip("/") for path in files]
+        return [self.park.shared / path.removeprefix(here).lstrip("/") for path in listed(self.output)]
 
 
 def overlaps(written: list[Written]) -> list[Written]:

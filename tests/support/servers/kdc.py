@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from support.airflow.harness import free_port, wait_for
-from support.servers.debian import taken_out
+from support.servers.programs import unpacked
 
 REALM: Final = "TEST.EXAMPLE"
 
@@ -120,7 +120,7 @@ class Kdc:
 @contextmanager
 def kdc(*, life: int) -> Iterator[Kdc]:
     """A running KDC whose tickets live `life` seconds; ended, and its data removed, at the end."""
-    programs = taken_out("krb5", PACKAGES, "usr/sbin/krb5kdc")
+    programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-kdc-"))
     made = Kdc(folder, programs, life)
     try:
@@ -129,3 +129,8 @@ def kdc(*, life: int) -> Iterator[Kdc]:
     finally:
         made.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path:
+    """A folder with `usr/sbin/krb5kdc` and what it needs; the test is skipped if it cannot be had here."""
+    return unpacked("krb5", PACKAGES)

@@ -1,4 +1,4 @@
-"""A local object store with S3's interface for tests: moto's server on a free port of the loopback, ended with them.
+"""A local object store with S3's interface for tests: moto's server on a free port, ended with them.
 
 It checks signatures and permissions as S3 does: an unknown key or a wrong secret is refused, for every client.
 """
@@ -38,12 +38,12 @@ _ALLOWED = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action":
 class ObjectStore:
     """A running server with one user and one bucket; its objects live as long as it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
         self.port = free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.endpoint = f"http://{address}:{self.port}"
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+            [sys.executable, "-m", "moto.server", "-H", address, "-p", str(self.port)],
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,
@@ -61,8 +61,8 @@ class ObjectStore:
             except urllib.error.HTTPError:
                 break
             except OSError:
-                assert self._process.poll() is None, f"the server ended: {self._told()}"
-                assert time.monotonic() < deadline, f"the server does not answer: {self._told()}"
+                assert self._process.poll() is None, f"the server ended: {self.said()[-2000:]}"
+                assert time.monotonic() < deadline, f"the server does not answer: {self.said()[-2000:]}"
                 time.sleep(0.05)
         users = self.client("iam")
         users.create_user(UserName="streams")
@@ -125,17 +125,17 @@ class ObjectStore:
         self._process.wait(timeout=20)
         self.log.close()
 
-    def _told(self) -> str:
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")[-2000:]
+    def said(self) -> str:
+        """Its log: each request, with the address that it came from, in the order in which they were answered."""
+        return os.pread(self.log.fileno(), 1 << 30, 0).decode(errors="replace")
 
 
 @contextmanager
-def running(*, jars: bool = True) -> Iterator[ObjectStore]:
+def running(*, jars: bool = True, address: str = "127.0.0.1") -> Iterator[ObjectStore]:
     """A store; with the jars by which a driver reaches it, unless no driver is wanted."""
     if jars:
         maven.resolve(maven.POMS / "s3.xml")
-    made = ObjectStore()
+    made = ObjectStore(address)
     try:
         made.open()
         yield made

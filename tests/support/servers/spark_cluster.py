@@ -30,6 +30,14 @@ from support.spark.drivers import quick_options
 STARTS_WITHIN = 90.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+DRIVER = "driver.cluster"
+"""A name that the workers know, and the driver's own host does not, as a container's published name."""
+
+CALLED = {"spark.driver.host": DRIVER, "spark.driver.bindAddress": "127.0.0.1"}
+"""For `spark.conf`: executors reach the driver by its name for them. Whoever starts another program with these settings
+finds nothing at that name."""
+
+_NAMES = "hosts"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -157,6 +165,7 @@ def cluster(*, cores: int = 2, workers: int = 1, started: bool = True) -> Iterat
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-cluster-"))
     port, *pages = (free_port() for _ in range(2 + workers))
     made = Cluster(folder, port, pages)
+    (folder / _NAMES).write_text(f"127.0.0.1 localhost {socket.gethostname()} {DRIVER}\n")
     try:
         if started:
             made.start_master()
@@ -188,7 +197,8 @@ def _script(folder: Path, name: str, arguments: list[str]) -> str:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "JDK_JAVA_OPTIONS": quick_options(),  # a worker's executors inherit it
+        # A worker's executors inherit it. Java looks names up in this file alone.
+        "JDK_JAVA_OPTIONS": f"{quick_options()} -Djdk.net.hosts.file={folder / _NAMES}",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
     lines = [

@@ -47,5 +47,5 @@ class SimulatedArchive:
     def __exit__(self, *exc: object) -> None:
         return None
 
-    def versions(self) -> Mapping[str, str]:
+    def versions(self, stream: str) -> Mapping[str, str]:
         return {"streamwarden": "0.1.0"}

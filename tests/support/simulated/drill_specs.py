@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.faults.checkpoint_damage import CheckpointTarget, FileDamage
 from streamwarden.drills.faults.service_outage import OutageService, OutageSpec

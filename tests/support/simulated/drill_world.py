@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults.checkpoint_damage import FILES
 from streamwarden.drills.faults.driver.clock_step import DRIVER_CLOCK

@@ -63,7 +63,7 @@ def drill_project(
     sink: str = "{path: output/flights}",
     spark: str = LOCAL,
     oracle: str = "job",
-    state: str = "{shuffle_partitions: 2}",
+    state: str = "{shuffle_partitions: 1}",
     more: str = "",
     model: str = "flight_departures",
     checkpoint: str = "checkpoints/flights",
@@ -76,7 +76,8 @@ def drill_project(
         inputs: folder of replayed flights.
         fault: the one fault of the drill; faults: or the lines of its file that name several.
         job: one of spark_jobs/, judged by its oracle, or of tests/drills/jobs/, judged by that of `model`.
-        source, sink, spark, state: the stream's, as YAML; more: further lines of the stream's file.
+        source, sink, spark, state: the stream's, as YAML; more: further lines of the stream's file. Each partition of
+            the state takes processor time from each batch: the standard drills have two.
         options: the fault's.
         model: the job of spark_jobs/ that the tests' own job imports.
         oracle: of the verification; a twin adds some 20 s to a drill.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle import driver_folder as files
@@ -25,19 +26,25 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StateSpec, StopPolicy, StreamSpec, TriggerSpec
+from support.waits import rarer
 
 T = TypeVar("T")
 
+_VFORK = "-Djdk.lang.Process.launchMechanism=VFORK"
+"""Hadoop starts two `chmod` for each file that it writes: like this without a helper program in between."""
+
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_VFORK}",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""A JVM that starts fast: these tests judge the driver, not its throughput."""
+"""A JVM that starts fast: these tests judge the driver, not its throughput. Spark generates no code here; it does
+where a test writes its own settings, as those of the command line do."""
 
 
 def quick_options() -> str:
     """The options of a JVM of Spark that starts as fast as a driver: with the archive of classes that drivers use."""
-    shared = class_archive.flags(find_java())
+    shared = class_archive.flags(own(), find_java())
     return " ".join([QUICK["spark.driver.extraJavaOptions"], *shared])
 
 
@@ -74,13 +81,14 @@ def until(
     told: Callable[[], str] = lambda: "",
 ) -> T:
     """Poll until `condition()` is truthy, and return it; `told()` says what was there instead."""
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"after {timeout:.0f} s still not: {what}. {told()}"
-        time.sleep(poll)
+        waited = time.monotonic() - began
+        assert waited < timeout, f"after {timeout:.0f} s still not: {what}. {told()}"
+        time.sleep(rarer(poll, waited))
 
 
 def minute_of(number: int) -> str:

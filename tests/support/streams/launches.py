@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.fleet.claims import claim

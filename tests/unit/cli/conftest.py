@@ -29,8 +29,8 @@ def now(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 def cli(
     tmp_path: Path, migrated: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> CommandLine:
-    for name in ("STREAMWARDEN_PROJECT", "STREAMWARDEN_DATA", "STREAMWARDEN_STORE_URL", "STREAMWARDEN_NOTIFY_URLS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("PROJECT", "DATA", "LOCAL_DATA", "STORE_URL", "NOTIFY_URLS"):
+        monkeypatch.delenv(f"STREAMWARDEN_{name}", raising=False)
     return CommandLine(Project.make(tmp_path), capsys, migrated)
 
 

@@ -13,14 +13,9 @@ from hypothesis import given
 
 from streamwarden.airflow.dags.docs import broken_doc, drill_doc, stream_doc
 from streamwarden.config.isolation import UnforeseenError
-from streamwarden.config.loading import (
-    load_drill,
-    load_stream,
-    load_thresholds,
-    spec_from_dict,
-    spec_to_dict,
-)
+from streamwarden.config.loading import load_drill, load_stream, load_thresholds
 from streamwarden.config.notifications import FILE, Notifications, load_notifications
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from support.streams.projects import Project
 
 STREAM = """

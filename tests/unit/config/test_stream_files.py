@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.clusters import UNKNOWN, manager_of
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.errors import ConfigError
 from streamwarden.problems import ConfigFileError
 from streamwarden.stream.spec import Backend, Budget, Encoding, OutputMode, StreamSpec

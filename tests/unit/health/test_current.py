@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.shown_verdicts import INTERVAL, current_health
+from streamwarden.health.evaluations import INTERVAL
+from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.verdict import Status, Verdict
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

@@ -15,6 +15,7 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.location import DataUrl
 from streamwarden.lint.finding import Severity
 from streamwarden.services.analysis.linting import lint_declared
 from streamwarden.services.drilling.drillable import require_verdict
@@ -28,6 +29,7 @@ from streamwarden.services.scaffolding.new_stream import (
     new_stream,
     rendered,
 )
+from support.servers.bucket import bucket
 
 
 def made(root: Path, name: str = "orders", template: Template = JOB) -> NewStream:
@@ -70,7 +72,7 @@ def test_the_files_follow_the_rules_of_a_linter(tmp_path: Path, template: Templa
 
 
 def test_the_input_is_read_in_the_order_of_its_files(tmp_path: Path) -> None:
-    folder = made(tmp_path).input
+    folder = Path(made(tmp_path).input)
     times = {path.name: path.stat().st_mtime for path in folder.iterdir()}
     assert sorted(times, key=times.__getitem__) == sorted(times)
     assert len(set(times.values())) == FILES
@@ -110,6 +112,24 @@ def test_a_name_that_no_stream_can_have_is_refused(tmp_path: Path, name: str) ->
     assert files_in(tmp_path) == set()
 
 
+@pytest.mark.parametrize("template", [JOB, SCRIPT])
+def test_a_new_stream_of_a_storage_names_what_is_there(
+    tmp_path: Path, template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, url = bucket(monkeypatch), DataUrl("s3a://lake/streams")
+    written = new_stream("orders", template, project=tmp_path, data=url)
+    (stream,) = load_catalog(tmp_path, tmp_path / "var", data_url=url).streams.values()
+    assert written.input == stream.source.path == "s3a://lake/streams/input/orders"
+    assert lake.contents() == {f"lake/streams/input/orders/{name}": lines.encode() for name, lines in template.sample()}
+    assert not (tmp_path / "var").exists()
+    assert [found for found in lint_declared(stream, ()) if found.severity is Severity.ERROR] == []
+    for file in files_in(tmp_path):
+        (tmp_path / file).unlink()
+    with pytest.raises(ConfigError, match=r"s3a://lake/streams/input/orders exist.*nothing was written"):
+        new_stream("orders", template, project=tmp_path, data=url)
+    assert files_in(tmp_path) == set()
+
+
 def test_a_name_of_63_characters_has_a_drill_too(tmp_path: Path) -> None:
     made(tmp_path, "o" * 63)
     assert list(load_drills(tmp_path)[0]) == ["o" * 63]
@@ -118,7 +138,7 @@ def test_a_name_of_63_characters_has_a_drill_too(tmp_path: Path) -> None:
 def test_an_empty_folder_becomes_a_project_and_the_next_commands_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("STREAMWARDEN_PROJECT", "STREAMWARDEN_DATA", "STREAMWARDEN_STORE_URL"):
+    for name in ("STREAMWARDEN_PROJECT", "STREAMWARDEN_DATA", "STREAMWARDEN_LOCAL_DATA", "STREAMWARDEN_STORE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     assert run(["new", "orders"]) == Exit.OK
@@ -137,6 +157,6 @@ def test_an_empty_folder_becomes_a_project_and_the_next_commands_are_shown(
 
 def test_an_order_from_the_future_cannot_move_the_watermark_of_a_new_stream() -> None:
     """The job keeps it aside, and the oracle expects that."""
-    texts = rendered("orders", JOB)
+    texts = rendered("orders", JOB, "input/orders")
     assert 'not_after={"event_time": timedelta(hours=1)}' in texts["spark_jobs/orders.py"]
     assert "not_after=60 * MINUTE" in texts["spark_jobs/oracles/orders.py"]

@@ -35,11 +35,53 @@ def test_relative_paths_count_from_where_one_stands(project: Project) -> None:
     assert (found.project, found.data) == (project.root, project.root / "scratch")
 
 
-@pytest.mark.parametrize("data", ["hdfs://name:8020/streams", Path("hdfs://name:8020/streams"), "s3a://lake/streams"])
-def test_a_url_is_no_data_folder(project: Project, data: str | Path) -> None:
-    """As a path it would be a local folder `hdfs:`, silently."""
-    with pytest.raises(ConfigError, match=r"the data folder is the URL .*a disk of this host"):
-        Workspace.open(project=project.root, data=data, environ={})
+@pytest.mark.parametrize(
+    ("data", "url"),
+    [
+        ("hdfs://name:8020/streams/", "hdfs://name:8020/streams"),
+        ("HDFS:/streams", "hdfs:///streams"),
+        ("s3a://lake//a", "s3a://lake/a"),
+    ],
+)
+def test_a_url_is_for_the_streams_and_what_belongs_to_a_host_stays_there(project: Project, data: str, url: str) -> None:
+    project.stream("a")
+    found = Workspace.open(project=project.root, data=data, environ={})
+    assert (found.data, str(found.root)) == (project.root / "var", url)
+    assert found.store_url == f"sqlite:///{project.root}/var/streamwarden.db"
+    assert found.stream("a").checkpoint == f"{url}/checkpoints/a"
+    assert Workspace.open(environ=found.environment(), cwd=Path("/")) == found
+    environ = {"STREAMWARDEN_DATA": data, "STREAMWARDEN_LOCAL_DATA": "host"}
+    assert Workspace.open(project.root, environ=environ, cwd=project.root).data == project.root / "host"
+    assert Workspace.open(project.root, local_data="/other", environ=environ).data == Path("/other")
+    moved = Workspace.open(project.root, data="/srv/streams", environ=environ)
+    assert (moved.data, moved.root) == (Path("/srv/streams"), Path("/srv/streams")), "an argument wins"
+
+
+def test_a_file_url_is_a_folder(project: Project) -> None:
+    found = Workspace.open(project=project.root, data="file:///srv/streams", environ={})
+    assert (found.data, found.data_url, found.root) == (Path("/srv/streams"), None, Path("/srv/streams"))
+
+
+def test_two_data_folders_of_one_environment_are_refused(project: Project) -> None:
+    environ = {"STREAMWARDEN_DATA": "/a", "STREAMWARDEN_LOCAL_DATA": "/b"}
+    with pytest.raises(ConfigError, match="the data folder is /a"):
+        Workspace.open(project=project.root, environ=environ)
+    assert Workspace.open(project.root, environ={**environ, "STREAMWARDEN_LOCAL_DATA": "/a/"}).data == Path("/a")
+
+
+@pytest.mark.parametrize(
+    ("data", "local", "message"),
+    [
+        ("/a", "/b", "the data folder is /a"),
+        ("hdfs://lake/a", "hdfs://lake/b", "belongs to this host is hdfs://lake/b"),
+        (Path("hdfs://name:8020/streams"), None, "lacks a slash"),
+    ],
+)
+def test_no_data_folder_is_left_aside_silently(
+    project: Project, data: str | Path, local: str | None, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Workspace.open(project=project.root, data=data, local_data=local, environ={})
 
 
 def test_error_without_a_project_lists_the_tried_places(tmp_path: Path) -> None:

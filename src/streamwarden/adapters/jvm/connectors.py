@@ -53,7 +53,7 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
     named = [conf[_JARS]] if conf.get(_JARS) else []
     for name in needed(spec):
         connector = connectors()[name]
-        if any(connector.artifact in conf.get(place, "") for place in _PLACES):
+        if brought_along(connector, conf):
             continue
         jars = maven.jars(connector.pom)
         if not jars:
@@ -66,6 +66,11 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
             )
         named += map(str, jars)
     return {**conf, _JARS: ",".join(named)} if named else dict(conf)
+
+
+def brought_along(connector: Connector, conf: Mapping[str, str]) -> bool:
+    """Whether a stream's settings name the connector's artifact themselves."""
+    return any(connector.artifact in conf.get(place, "") for place in _PLACES)
 
 
 def needed(spec: StreamSpec) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
-"""The home of the Spark that was installed with this package, and the environment of a process that runs on it."""
+"""The home of the Spark that was installed with this package."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -24,17 +23,3 @@ def spark_home() -> Path:
             next_step="install the PySpark that the stream runs on, or run `make setup` in a checkout",
         )
     return Path(package.origin).parent
-
-
-def spark_environment(java_home: Path) -> dict[str, str]:
-    """This process's environment, with that Spark, this Java and this interpreter. Raises as `spark_home` does.
-
-    Spark's launcher is a separate JVM that runs for a second, so it gets `QUICK` unless the environment has options.
-    """
-    own = {
-        "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(spark_home()),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
-    return {"SPARK_LAUNCHER_OPTS": " ".join(QUICK), **os.environ, **own}

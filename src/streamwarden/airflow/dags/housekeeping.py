@@ -22,9 +22,11 @@ _DOC = """\
 
 Runs once an hour. It rolls up the progress of single batches into hourly numbers, which the growth forecast reads. It
 deletes rows past their retention, the folders of drills that ended more than 30 days ago with those of their forks'
-drivers, the links to checkpoints that killed audits left, and looks at state after an hour. It deletes the
-runs of the DAGs `health` and `publish_progress` that are older than a day, with the account of the connection
-`streamwarden_airflow`. It never touches a stream's checkpoint or driver, and you may run it by hand at any time.
+drivers, the secrets and temporary files of drivers whose host died, the folders of a stream's ended drivers except the
+newest 50, the links to checkpoints that killed audits left, and looks at state after an hour. It deletes the runs of
+the DAGs `health` and `publish_progress` that are older than a day, with the account of the connection
+`streamwarden_airflow`. It never touches a stream's checkpoint or a driver that may run, and you may run it by hand at
+any time.
 """
 
 EACH_MINUTE: Final = ("health", "publish_progress")
@@ -39,7 +41,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
     project = str(project_of(dag_file))
     with DAG(
         dag_id="housekeeping",
-        description="Rolls up and prunes the progress store, removes folders of old drills",
+        description="Rolls up and prunes the progress store, removes old folders",
         doc_md=_DOC,
         schedule="17 * * * *",  # not at the full hour, when most other jobs start
         **ALWAYS_ON,
@@ -61,7 +63,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         def prune() -> None:
             workspace(project).store.prune(time.time())
 
-        @task(doc_md="Removes folders of drills that ended 30 days ago, leftovers of audits, and old looks at state.")
+        @task(doc_md="Removes old folders of drills and drivers, leftovers of audits, and old looks at state.")
         def sweep_drills() -> None:
             place = workspace(project)
             sweep(place.store, place.data, time.time())

@@ -344,7 +344,7 @@ _JOB: Final = (
         "input_path_missing",
         "a path that the job reads does not exist",
         "create the folder, or correct the path in the job and the stream's YAML file (a relative path is "
-        "below the data folder), then start the stream again",
+        "below the data folder, or in the file below its URL), then start the stream again",
         *conditions("PATH_NOT_FOUND"),
     ),
     incurable(

@@ -6,7 +6,9 @@ Which host asks is decided elsewhere: by the queue of the stream's task in Airfl
 
 from dataclasses import dataclass
 
+from streamwarden.lifecycle.hosts.elsewhere import OTHERS_FIRST
 from streamwarden.lifecycle.hosts.report import Drain
+from streamwarden.units import Seconds, format_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,8 @@ class HostFacts:
         last_host: name of the host on which that query ran.
         last_storage: id in the data folder of that host; None: it never reported one.
         storage: id in this host's data folder; None: it has none.
+        silent_ago: seconds since the stream's last driver ended on this host because its storage did not answer there;
+            None: it did not end so.
     """
 
     host: str
@@ -29,6 +33,7 @@ class HostFacts:
     last_host: str | None = None
     last_storage: str | None = None
     storage: str | None = None
+    silent_ago: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,13 @@ def unfit(facts: HostFacts) -> Unfit | None:
             expected="a host that is not drained",
             where=f"host {facts.host}",
             next_step=f"start the stream on another host, or run `streamwarden hosts resume {facts.host}`",
+        )
+    if facts.silent_ago is not None and facts.silent_ago < OTHERS_FIRST:
+        return Unfit(
+            observed=f"the stream's last driver ended on the host {facts.host}: its storage did not answer there",
+            expected=f"{format_duration(OTHERS_FIRST)} after that, in which another host may start the stream",
+            where=f"host {facts.host}",
+            next_step="wait, or start the stream on another host",
         )
     elsewhere = facts.last_storage is not None and facts.last_storage != facts.storage
     if facts.lacks is not None and facts.last_host != facts.host and elsewhere:

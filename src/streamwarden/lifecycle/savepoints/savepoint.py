@@ -12,6 +12,7 @@ from typing import Final
 
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.schemas import StateSchema
+from streamwarden.lifecycle.location import DataUrl
 from streamwarden.stream.spec import StreamSpec
 
 FORMAT: Final = 1
@@ -28,7 +29,7 @@ _HALF: Final = re.compile(r"\.([^/]+)\.\d+\.\d+")
 """A file that was not written to its end; see `disk.replacing`."""
 
 FOLDER: Final = "savepoints"
-"""Of the data folder: where the savepoints of a stream are whose file does not say."""
+"""Of the data folder, or of its URL: where the savepoints of a stream are whose file does not say."""
 
 _ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _ID_TIME: Final = "%Y%m%dT%H%M%SZ"
@@ -145,7 +146,8 @@ class Savepoint:
 
 def root_of(spec: StreamSpec) -> str:
     """Folder or URL that holds a folder for each savepoint of a stream, or of a query."""
-    return join(spec.savepoints.folder or join(spec.data, FOLDER), spec.name)
+    own = DataUrl(spec.data_url).place(FOLDER) if spec.data_url else join(spec.data, FOLDER)
+    return join(spec.savepoints.folder or own, spec.name)
 
 
 def savepoint_id(at: float) -> str:

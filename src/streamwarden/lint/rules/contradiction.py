@@ -45,8 +45,8 @@ RULE = Rule(
         "The job's text, of a script with one query: checkpoint, output format, output folder or topic, trigger, and "
         "the input folder or topic if it has one source; of a script with declared `queries`: their checkpoints. Only "
         "constants are compared: texts, names that are assigned once, and f-strings of both. Relative paths of the "
-        "script are below the data folder, as those of the file are. A source or sink of the kind `script` declares "
-        "nothing to compare."
+        "script are below the data folder. Those of the file are, too, unless it is a URL. A source or sink of the "
+        "kind `script` declares nothing to compare."
     ),
     remedy=(
         "Make the two the same. A checkpoint or trigger may also be left out of the script: Streamwarden then sets the "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
@@ -20,10 +19,10 @@ from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
 from streamwarden.lint.facts import CheckpointSummary, DrillFacts, Facts, HistoryFacts, JobFacts, PlanFacts
 from streamwarden.lint.finding import Finding
-from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
 from streamwarden.lint.rules.contradiction import contradictions
 from streamwarden.problems import ConfigFileError, Problem
+from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.sinks import WRITERS
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
@@ -108,15 +107,6 @@ def gathered(
         pattern_names=_pattern_names(spec),
         problems=tuple(problem for _, problem in checkpoints if problem),
     )
-
-
-def job_facts(spec: StreamSpec) -> JobFacts:
-    """Facts from the job's text; an unreadable file is a problem, not an error."""
-    try:
-        text = Path(spec.job).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        return JobFacts(path=spec.job, problem=f"it cannot be read: {error}")
-    return read_job(spec.job, text)
 
 
 def job_problem(spec: StreamSpec) -> ConfigError | None:

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from streamwarden.adapters.jvm.environments import environment_of, spark_variables
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import spark_environment
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.errors import JobError
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, program_command
 from streamwarden.stream.spec import StreamSpec
@@ -38,7 +38,7 @@ def logical_plan(spec: StreamSpec) -> str:
         try:
             done = subprocess.run(
                 program_command("plan", in_quick_jvm(on_this_host(spec, "local[1]", MEMORY)), folder, java),
-                env=spark_environment(java),
+                env=spark_variables(environment_of(spec.spark), java),
                 cwd=spec.data if spec.data and Path(spec.data).is_dir() else scratch,  # relative paths are below it
                 capture_output=True,
                 text=True,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from streamwarden.checkpoint.changed_input import describe_changed
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.errors import VerificationError
 from streamwarden.services.auditing.gathering import commit_times, gather, held_checkpoint, is_kept, readable
 from streamwarden.services.auditing.reading import input_of, notes_of, output_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden import disk
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.drills.crash_states import CrashState, Ending, Operation, Outcome, crash_states, windows, with_ledger
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.errors import ConfigError, VerificationError

@@ -5,14 +5,15 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 from streamwarden import disk
+from streamwarden.adapters.jvm.environments import SparkEnvironment, own
 from streamwarden.drills.runs import check_run_id
-from streamwarden.errors import DrillError
+from streamwarden.errors import ConfigError, DrillError, ProcessError
 from streamwarden.redaction import redacted, redacted_text
 
 JOURNAL: Final = "journal.json"
@@ -35,14 +36,24 @@ class SystemClock:
 
 
 class DrillArchive:
-    """Folders `DATA/drills/RUN_ID`. Implements `drills.ports.Archive`."""
+    """Folders `DATA/drills/RUN_ID`. Implements `drills.ports.Archive`.
+
+    Args:
+        runs_in: the environment in which a stream's Spark runs. Raises ConfigError.
+    """
 
     def __init__(
-        self, data: Path, *, lock_wait: float = _LOCK_WAIT, sleep: Callable[[float], None] = time.sleep
+        self,
+        data: Path,
+        *,
+        lock_wait: float = _LOCK_WAIT,
+        sleep: Callable[[float], None] = time.sleep,
+        runs_in: Callable[[str], SparkEnvironment] = lambda _: own(),
     ) -> None:
         self._drills = data / "drills"
         self._lock_wait = lock_wait
         self._sleep = sleep
+        self._runs_in = runs_in
 
     @property
     def root(self) -> Path:
@@ -83,12 +94,14 @@ class DrillArchive:
                 )
             yield
 
-    def versions(self) -> Mapping[str, str]:
-        """The versions of everything that the verdict depends on."""
+    def versions(self, stream: str) -> Mapping[str, str]:
+        """The versions of everything that the verdict depends on; PySpark's is that of the stream's environment."""
         versions = {"python": platform.python_version(), "kernel": f"{platform.system()} {platform.release()}"}
         for name in _PACKAGES:
             try:
                 versions[name] = version(name)
             except PackageNotFoundError:
                 versions[name] = "not installed"
+        with suppress(ConfigError, ProcessError):  # the step that needs the stream or its Spark reports it
+            versions["pyspark"] = self._runs_in(stream).version
         return {**versions, "cpus": str(os.cpu_count())}

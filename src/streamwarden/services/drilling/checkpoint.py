@@ -38,7 +38,7 @@ from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.lifecycle.script_queries import WritingFunction
 from streamwarden.lint.batch_id import appends
 from streamwarden.progress import Progress
-from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.forks.scripts import fork_queries, unplanned
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from streamwarden.adapters.jvm.environments import environment_of
 from streamwarden.adapters.store import Store
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.ports import Ports, SpecCodec
@@ -44,7 +45,8 @@ def build_engine(
         data: absolute data folder; the folders of the drills are below it.
         paused: whether the DAG of a stream is paused; None: unknown. Only a drill on a live stream asks.
     """
-    archive, specs = DrillArchive(data), StoredSpecs(stream)
+    archive = DrillArchive(data, runs_in=lambda name: environment_of(stream(name).spark))
+    specs = StoredSpecs(stream)
     ports = Ports(
         forks=DrillForks(archive, stream, Around(streams, store)),
         live=LiveStreams(store, fleet, data, stream, paused),

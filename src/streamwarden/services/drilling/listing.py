@@ -22,7 +22,7 @@ from streamwarden.lifecycle.driver_folder import read_document, write_document
 from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.lifecycle.forks.scripts import input_place, output_place
 from streamwarden.lifecycle.location import plain_path
-from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.stream.spec import StreamSpec
 
 MOST: Final = 20_000

@@ -85,7 +85,7 @@ class ClusterSubmissions:
         self._store.drivers.event(
             DriverEvent(driver_id=record.driver_id, at=self._clock(), kind="submitted", detail=detail)
         )
-        clean(self._data, spec.name)
+        clean(self._store, self._data, spec.name)
         return record, application
 
     def conclude(self, driver_id: str, said: str | None) -> ExitRecord | None:

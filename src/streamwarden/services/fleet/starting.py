@@ -130,7 +130,7 @@ class Starter:
             with contextlib.suppress(StoreError, LeaseLost):  # the driver binds itself too, and obeys a loss
                 self._store.leases.bind(lease, process, ttl=LEASE_TTL, now=self._clock())
                 self._store.drivers.bound(record.driver_id, process)
-        clean(self._data, spec.name)
+        clean(self._store, self._data, spec.name)
         resolve_incident(self._store, spec.name, self._clock())
         return Started(record, reattached=False)
 

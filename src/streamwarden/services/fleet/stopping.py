@@ -162,7 +162,9 @@ def _mode(folder: Path) -> DeployMode:
 
 
 def _kill_in_cluster(folder: Path) -> bool:
-    from streamwarden.config.loading import spec_from_dict  # pydantic: a process that only observes does not import it
+    from streamwarden.config.stored_spec import (
+        spec_from_dict,  # pydantic: a process that only observes does not import it
+    )
 
     spec = spec_from_dict(files.read_document(folder / files.SPEC) or {})
     application = application_of(spec, folder.name, os.environ)

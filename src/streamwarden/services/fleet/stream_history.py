@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
 from streamwarden.config.isolation import isolated
-from streamwarden.config.loading import spec_from_dict
 from streamwarden.config.ownership import Tenure
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord

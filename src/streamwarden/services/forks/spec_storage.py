@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.config.stored_spec import spec_from_dict, spec_to_dict
 from streamwarden.errors import ConfigError
 from streamwarden.redaction import is_redacted, redacted, restored
 from streamwarden.stream.spec import StreamSpec

@@ -48,7 +48,7 @@ def in_working_folder(forked: StreamSpec, origin: StreamSpec, run: Path) -> Stre
     if not origin.data or not Path(origin.data).is_dir():
         return forked
     work = make_working_folder(origin, run.absolute())
-    return replace(forked, data=str(work), fork=forked.fork and replace(forked.fork, data=origin.data))
+    return replace(forked, data=str(work), data_url="", fork=forked.fork and replace(forked.fork, data=origin.data))
 
 
 def make_working_folder(origin: StreamSpec, run: Path) -> Path:

@@ -31,7 +31,7 @@ from streamwarden.health.window import (
 )
 from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.savepoints.savepoint import root_of
-from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.services.monitoring.schedules import interval_at
 from streamwarden.sources.base import StoredSource

@@ -6,6 +6,7 @@ Nothing is overwritten: if anything of that name exists, nothing is written at a
 import importlib.util
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,9 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.moving import bring, exists
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.config.loading import DRILLS, STREAMS
+from streamwarden.config.places import resolve
 from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.location import DataUrl
 from streamwarden.stream.spec import NAME_PATTERN
 
 JOBS: Final = Path("spark_jobs")
@@ -100,43 +106,47 @@ SCRIPT: Final = Template(
 
 @dataclass(frozen=True, slots=True)
 class NewStream:
-    """The written files and the next commands."""
+    """The written files, the folder or URL of the sample input, and the next commands."""
 
     files: Sequence[Path]
-    input: Path
+    input: str
     commands: Sequence[str]
 
 
-def new_stream(name: str, template: Template, *, project: Path, data: Path) -> NewStream:
-    """Write the files of a new stream. Raises ConfigError if the name is not usable or not free."""
+def new_stream(name: str, template: Template, *, project: Path, data: Path | DataUrl) -> NewStream:
+    """Write the files of a new stream. Raises ConfigError if the name is not usable or not free, and CheckpointError if
+    the storage of the data cannot be opened."""
     _require_name(name)
-    texts = rendered(name, template)
-    folder = data / "input" / name
-    _require_free([*(project / path for path in texts), *(data / subfolder / name for subfolder in DATA_FOLDERS)])
+    places = [resolve(f"{folder}/{name}", data) for folder in DATA_FOLDERS]
+    source = places[0]
+    texts = rendered(name, template, source if isinstance(data, DataUrl) else f"input/{name}")
     try:
+        _require_free(map(open_path, [*(str(project / path) for path in texts), *places]))
         for path, text in texts.items():
             _write(project / path, text)
-        for number, (file, lines) in enumerate(template.sample()):
-            _write(folder / file, lines)
-            os.utime(folder / file, (_FIRST + number, _FIRST + number))
+        _bring(template.sample(), open_path(source))
     except OSError as error:
         raise ConfigError(
-            f"the files cannot be written: {error.strerror}",
+            f"the files cannot be written: {error.strerror or error}",
             expected="a project folder and a data folder that this user may write to",
             where=str(error.filename or project),
             next_step="correct the permissions, and remove what was written",
         ) from error
     last = template.last_command.format(name=name, drill=drill_name(name))
     commands = ("streamwarden validate", f"streamwarden start {name}", last)
-    return NewStream([project / path for path in texts], folder, commands)
+    return NewStream([project / path for path in texts], source, commands)
 
 
 _FIRST: Final = 1_750_000_000
 """Modification time of the first file of input. Spark reads files in the order of these times: one second apart."""
 
 
-def rendered(name: str, template: Template) -> dict[str, str]:
-    """Path below the project -> text."""
+def rendered(name: str, template: Template, source: str) -> dict[str, str]:
+    """Path below the project -> text.
+
+    Args:
+        source: of its input, as a script names it: a script's relative paths are always below the data folder.
+    """
     drill = drill_name(name)
     home = resources.files(__package__) / "templates" / template.folder
     return {
@@ -144,6 +154,7 @@ def rendered(name: str, template: Template) -> dict[str, str]:
         .read_text(encoding="utf-8")
         .replace("@NAME@", name)
         .replace("@DRILL@", drill)
+        .replace("@INPUT@", source)
         for file, path in template.files.items()
     }
 
@@ -169,14 +180,23 @@ def _require_name(name: str) -> None:
         )
 
 
-def _require_free(paths: Iterable[Path]) -> None:
-    taken = [str(path) for path in paths if path.exists() or path.is_symlink()]
+def _require_free(places: Iterable[Location]) -> None:
+    taken = [place.path for place in places if exists(place) or Path(place.path).is_symlink()]
     if taken:
         raise ConfigError(
             f"{', '.join(taken)} exist{'s' if len(taken) == 1 else ''}; nothing was written",
             expected="a name of which there is no file and no data yet",
             next_step="choose another name, or move what is there",
         )
+
+
+def _bring(sample: Iterable[tuple[str, str]], folder: Location) -> None:
+    with tempfile.TemporaryDirectory(prefix="streamwarden-new-") as scratch:
+        for number, (name, lines) in enumerate(sample):
+            file = Path(scratch, name)
+            file.write_text(lines, encoding="utf-8")
+            os.utime(file, (_FIRST + number, _FIRST + number))
+            bring(open_path(file), folder / name)
 
 
 def _write(path: Path, text: str) -> None:

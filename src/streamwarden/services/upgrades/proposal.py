@@ -14,6 +14,7 @@ import yaml
 from streamwarden.config.loading import load_stream
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import Thresholds
+from streamwarden.lifecycle.location import DataUrl
 from streamwarden.services.forks.scripts import is_script
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
@@ -82,7 +83,13 @@ def _loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:
     with TemporaryDirectory(prefix="streamwarden-upgrade-") as scratch:
         candidate = Path(scratch) / Path(spec.file).name
         candidate.write_text(text, encoding="utf-8")
-        loaded = load_stream(candidate, project=Path(spec.project), data=Path(spec.data), thresholds=thresholds)
+        loaded = load_stream(
+            candidate,
+            project=Path(spec.project),
+            data=Path(spec.data),
+            data_url=DataUrl(spec.data_url) if spec.data_url else None,
+            thresholds=thresholds,
+        )
     return replace(loaded, file=spec.file)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.kafka.brokers import headers, reader
-from streamwarden.drills.ports import Arrivals
 from streamwarden.errors import DrillError
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -17,6 +16,8 @@ from streamwarden.verification.comparing.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
+
+    from streamwarden.drills.ports import Arrivals
 
 ANSWER_WITHIN: Final = 30.0
 """Seconds for an answer of the broker."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from streamwarden.adapters.kafka.names import topic_problems
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.drills.ports import Arrivals
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+    from streamwarden.drills.ports import Arrivals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

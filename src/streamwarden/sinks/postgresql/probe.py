@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
-from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -16,6 +15,8 @@ from streamwarden.units import Seconds
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
+
+    from streamwarden.drills.ports import Arrivals, HeldTable
 
 _LOCKED_FOR: Final = "2s"
 """For how long a launch waits for a lock on the table."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+    from streamwarden.drills.ports import Arrivals, HeldTable
 
 RETRY_FOR: Final = 120.0
 """Seconds for which a database may be unavailable before a driver ends over it: a failover takes a minute."""

@@ -82,7 +82,7 @@ class FilesInput:
 def read(spark: SparkSession, spec: StreamSpec, request: RowRequest, format: str) -> Reading:
     """The rows of the stream's folder that the request names. Raises ConfigError. `format`: as Spark calls it."""
     place = _place_of(request.part, spec)
-    fields = schema_of(request.schema, request.required, request.not_after, spec.job)
+    fields = schema_of(spark, request.schema, request.required, request.not_after, spec.job)
     options = dict(spec.source.options)
     if format in _WITH_CORRUPT_RECORDS:
         options |= {"mode": "FAILFAST"}

@@ -145,7 +145,7 @@ def read(spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
     own = {key: value for key, value in source.options.items() if key.lower() not in JSON_OPTIONS}
     access = java_options(connection(str(source.connection)))
     rules = Rules(
-        schema=with_corrupt(schema_of(request.schema, request.required, request.not_after, spec.job)),
+        schema=with_corrupt(schema_of(spark, request.schema, request.required, request.not_after, spec.job)),
         required=request.required,
         not_after=request.not_after,
         written="_record.timestamp",

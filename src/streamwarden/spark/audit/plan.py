@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamwarden.sources.audited import AUDIT as AUDIT
 from streamwarden.sources.audited import CannotBalance as CannotBalance
-from streamwarden.spark.internals import plans
+from streamwarden.spark.internals import classic, plans
 from streamwarden.spark.internals.plans import kind as kind
 
 DELAY: Final = "spark.watermarkDelayMs"
@@ -52,11 +52,11 @@ class Catalyst:
 
     def frame(self, plan: Any) -> DataFrame:
         """The rows of a plan."""
-        return plans.frame_of_plan(self.spark, plan)
+        return classic.frame_of_plan(self.spark, plan)
 
     def column(self, expression: Any) -> Column:
         """An expression over the rows of its plan."""
-        return plans.column_of(self.spark, expression)
+        return classic.column_of(self.spark, expression)
 
     def tagged(self, node: Any) -> Any:
         """The plan with the column AUDIT in its output. Raises CannotBalance if a step does not pass it on."""

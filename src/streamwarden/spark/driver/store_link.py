@@ -24,6 +24,8 @@ from streamwarden.errors import LeaseLost, ProgressError, StoreError, Streamward
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUERY_STARTED, append_event, write_queries
+from streamwarden.lifecycle.hosts.elsewhere import REACHED, question, reached_by
+from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.supervision.stop import StopRequest
@@ -146,6 +148,21 @@ class StoreLink:
     def lose(self, lost: LeaseLost) -> None:
         """The lease was taken over, as a fence says: nothing is renewed any more."""
         self.lost = self.lost or lost
+
+    def ask_elsewhere(self, checkpoint: str, connection: str | None, metadata: str) -> DriverEvent:
+        """Ask other hosts whether they reach a checkpoint that does not answer here; see `elsewhere.question`. Safe on
+        any thread, and touches no file. Raises StoreError."""
+        at = self._clock() + self._store.leases.clock_offset()
+        asked = question(self._folder.name, at, checkpoint=checkpoint, connection=connection, metadata=metadata)
+        self._store.drivers.event(asked)
+        return asked
+
+    def reached_by(self, asked: DriverEvent) -> str | None:
+        """A host that has answered the question and may start drivers; None: there is none yet. Safe on any thread.
+        Raises StoreError."""
+        answers = self._store.drivers.events_since([asked.driver_id], REACHED, asked.at)
+        drained = self._store.hosts.drained() if answers else ()
+        return reached_by(answers, asked, here=host_name(self._process.host), drained=drained)
 
     def give_up(self, record: ExitRecord) -> None:
         """Record the driver's end and give its lease back, for a driver that ends at once and may not touch its folder.

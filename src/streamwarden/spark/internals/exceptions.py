@@ -1,16 +1,21 @@
 """Exceptions of the JVM behind those of PySpark and of py4j.
 
-Needs `_origin` and `_stackTrace` of PySpark's captured exceptions, and `PythonErrorUtils` for the condition of an
-exception that no PySpark exception wraps.
+Needs `_origin` and `_stackTrace` of PySpark's captured exceptions, `PythonErrorUtils` (since 4.1) or
+`SparkThrowable` for the condition of an exception that no PySpark exception wraps.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from py4j.java_gateway import is_instance_of
 from pyspark import SparkContext
 
 from streamwarden.lifecycle.failures.error_chain import Chain, ErrorLink, of_java
+from streamwarden.spark.internals.versions import RUNNING
+
+CONDITION: Final = "getCondition" if RUNNING >= (4, 0) else "getErrorClass"
+"""The method of `SparkThrowable`, and of PySpark's exceptions, that names the error condition."""
 
 LONGEST_CHAIN: Final = 30
 """Links of one side that are read: a chain may lead back to itself."""
@@ -57,14 +62,21 @@ def _links(exception: Any) -> Iterator[ErrorLink]:
 def _java_condition(exception: Any) -> str | None:
     if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
         return None
-    jvm: Any = SparkContext._jvm
-    condition = jvm.PythonErrorUtils.getCondition(exception)
+    condition = _condition_getter(exception)()
     return str(condition) if condition else None
+
+
+def _condition_getter(exception: Any) -> Any:
+    """Since 4.1 Spark has a class that asks, since py4j cannot call a method of every exception's class."""
+    if RUNNING >= (4, 1):
+        jvm: Any = SparkContext._jvm
+        return partial(jvm.PythonErrorUtils.getCondition, exception)
+    return getattr(exception, CONDITION)
 
 
 def condition_of(error: BaseException) -> str | None:
     """Spark's error condition; None of another error, or if the JVM has ended."""
-    condition = _asked(error, "getCondition")
+    condition = _asked(error, CONDITION)
     return str(condition) if condition else None
 
 

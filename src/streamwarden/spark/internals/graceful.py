@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
-from streamwarden.spark.internals.queries import terminated
+from streamwarden.spark.internals.queries import batch_in_hand, terminated
 
 POLL: Final = 0.01
 """Seconds between two checks whether the query's thread has reached its commit."""
@@ -96,8 +96,8 @@ def _at_boundary(execution: Any, lock: Any, thread: Any) -> bool:
     planned, committed = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
     if not planned.equals(committed):
         return False
-    in_hand = execution.getLatestExecutionContext()
-    if in_hand is not None and in_hand.isCurrentBatchConstructed():
+    batch = batch_in_hand(execution)
+    if batch is not None:
         # In real-time mode a batch is planned in the log no earlier than it is committed: the logs agree while it runs.
-        return committed.isDefined() and bool(in_hand.batchId() == committed.get())
+        return committed.isDefined() and bool(batch == committed.get())
     return not execution.status().isTriggerActive() and not lock.hasQueuedThread(thread)

@@ -1,15 +1,13 @@
 """Spark's plans, as objects of the JVM.
 
-Needs Catalyst's `EliminateSubqueryAliases`, `CollapseProject` and logical nodes, `classic.Dataset.ofRows`,
-`classic.ExpressionUtils`, the session's SQL parser, and the streaming relations.
+Needs Catalyst's `EliminateSubqueryAliases`, `CollapseProject` and logical nodes, the session's SQL parser, and the
+streaming relations.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.classic.column import Column as ClassicColumn
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from streamwarden.lifecycle.script_queries import NamedInput
 
@@ -33,18 +31,6 @@ def is_deterministic(filtered: DataFrame) -> bool:
 def merged_projections(session: SparkSession, plan: Any) -> Any:
     """The plan with each projection merged into the projection or aggregation below it."""
     return _jvm(session).org.apache.spark.sql.catalyst.optimizer.CollapseProject.apply(plan, True)
-
-
-def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
-    """The rows of a plan."""
-    return ClassicDataFrame(
-        _jvm(session).org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session
-    )
-
-
-def column_of(session: SparkSession, expression: Any) -> Column:
-    """An expression over the rows of its plan."""
-    return ClassicColumn(_jvm(session).org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
 def logical_nodes(session: SparkSession) -> Any:

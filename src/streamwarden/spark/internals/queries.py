@@ -13,6 +13,8 @@ from pyspark import SparkContext
 
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.spark.internals.exceptions import java_chain
+from streamwarden.spark.internals.fields import field_of
+from streamwarden.spark.internals.versions import RUNNING, class_of
 from streamwarden.stream.spec import TriggerSpec
 
 
@@ -60,8 +62,15 @@ def trigger_of(trigger: Any) -> TriggerSpec:
 def terminated() -> Any:
     """Spark's own constant for a query that was stopped."""
     jvm: Any = SparkContext._jvm
-    package = jvm.org.apache.spark.sql.execution.streaming.runtime
-    return getattr(getattr(package, "TERMINATED$"), "MODULE$")
+    return getattr(class_of(jvm, "TERMINATED"), "MODULE$")
+
+
+def batch_in_hand(execution: Any) -> int | None:
+    """The batch that a `StreamExecution` has planned and not left yet; None: it plans the next one, or waits."""
+    if RUNNING >= (4, 0):
+        context = execution.getLatestExecutionContext()
+        return int(context.batchId()) if context is not None and context.isCurrentBatchConstructed() else None
+    return int(execution.currentBatchId()) if field_of(execution, "isCurrentBatchConstructed") else None
 
 
 def chain_of_query(query: Any) -> Chain:

@@ -12,7 +12,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.lifecycle.location import URL
+from streamwarden.spark.internals.fields import declared, field_of
 from streamwarden.spark.internals.queries import trigger_of
+from streamwarden.spark.internals.versions import RUNNING
 from streamwarden.stream.spec import TriggerSpec
 
 
@@ -40,7 +42,7 @@ def format_of(reader_or_writer: Any) -> str:
 
 def options_of(reader_or_writer: Any) -> dict[str, str | None]:
     """The options that were set, with names in lower case."""
-    pairs = _field_of(_behind(reader_or_writer), "extraOptions").iterator()
+    pairs = field_of(_behind(reader_or_writer), "extraOptions").iterator()
     options: dict[str, str | None] = {}
     while pairs.hasNext():
         pair = pairs.next()
@@ -50,19 +52,19 @@ def options_of(reader_or_writer: Any) -> dict[str, str | None]:
 
 def set_trigger_of(writer: Any) -> TriggerSpec:
     """The trigger of a DataStreamWriter."""
-    return trigger_of(_field_of(_behind(writer), "trigger"))
+    return trigger_of(field_of(_behind(writer), "trigger"))
 
 
 def setting_of(reader_or_writer: Any, name: str) -> str:
     """A private field, as text: `outputMode`, `source`, `partitioningColumns`."""
-    return str(_field_of(_behind(reader_or_writer), name))
+    return str(field_of(_behind(reader_or_writer), name))
 
 
 def clear_layout(writer: Any) -> None:
     """Take partitioning and clustering from a DataStreamWriter: Spark allows a function of foreachBatch neither."""
     nothing = writer._spark._jvm.scala.Option.empty()
-    for name in ("partitioningColumns", "clusteringColumns"):
-        _declared(_behind(writer), name).set(_behind(writer), nothing)
+    for name in ("partitioningColumns", "clusteringColumns")[: 2 if RUNNING >= (4, 0) else 1]:
+        declared(_behind(writer), name).set(_behind(writer), nothing)
 
 
 def place_of(session: SparkSession, text: str) -> str:
@@ -91,17 +93,3 @@ def _hadoop(session: SparkSession) -> Any:
 def _behind(reader_or_writer: Any) -> Any:
     """The JVM's half."""
     return getattr(reader_or_writer, "_jwrite", None) or reader_or_writer._jreader
-
-
-def _field_of(jvm_object: Any, name: str) -> Any:
-    return _declared(jvm_object, name).get(jvm_object)
-
-
-def _declared(jvm_object: Any, name: str) -> Any:
-    """A field of the object's class or of one that it extends."""
-    kind = jvm_object.getClass()
-    while not any(field.getName() == name for field in kind.getDeclaredFields()):
-        kind = kind.getSuperclass()
-    field = kind.getDeclaredField(name)
-    field.setAccessible(True)
-    return field

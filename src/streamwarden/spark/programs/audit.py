@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.spark.audit.balancing import audited_query, balanced
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.damage import problem, unreadable

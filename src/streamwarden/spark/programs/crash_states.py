@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.drills.crash_states import CrashState, Operation
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.lifecycle import driver_folder as files

@@ -24,7 +24,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
@@ -32,7 +32,7 @@ from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
-from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.fleet.applications import application_of
 from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.sources.base import StoredSource
@@ -52,7 +52,7 @@ from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
 from streamwarden.spark.internals.jvm import jvm_clock
-from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
+from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.log import say
 from streamwarden.spark.scripts.declared_settings import ScriptStarts
@@ -115,7 +115,13 @@ class Runner:
             connection=self._spec.storage.connection,
         )
         self._storage = StorageWatch(
-            self._spec.checkpoint, jvm, bound=self._spec.restart.unresponsive_after, give_up=self._link.give_up
+            self._spec.checkpoint,
+            self._spec.storage.connection,
+            jvm,
+            bound=self._spec.restart.unresponsive_after,
+            ask_elsewhere=self._link.ask_elsewhere,
+            reached_by=self._link.reached_by,
+            give_up=self._link.give_up,
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
@@ -240,6 +246,8 @@ class Runner:
             return
         if isinstance(event, QueryStarted):
             self._built = True
+        if isinstance(event, QueryProgressed):
+            self._storage.committed()
         self._link.emit(event)
 
     # The end

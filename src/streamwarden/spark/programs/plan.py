@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.plans import analyzed
 from streamwarden.spark.internals.readers_writers import frame_of

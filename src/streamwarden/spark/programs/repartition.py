@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from streamwarden.spark.internals.exceptions import said
-from streamwarden.spark.internals.stores import repartition
+from streamwarden.spark.internals.state.stores import repartition
 from streamwarden.spark.state.reader import plainly_named
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.failures.exits import failure
 from streamwarden.lifecycle.forks.places import Places

@@ -14,8 +14,8 @@ from pyspark.sql.types import NullType, StructField, StructType
 from streamwarden.errors import CheckpointError, ConfigError
 from streamwarden.lifecycle.surgery.assignment import Assign, Assigned, Written
 from streamwarden.lifecycle.time_travel.answers import Entry
-from streamwarden.spark.internals.encoding import Encoded, encoded, literal
-from streamwarden.spark.internals.stores import whole_store
+from streamwarden.spark.internals.state.encoding import Encoded, encoded, literal
+from streamwarden.spark.internals.state.stores import whole_store
 from streamwarden.spark.state.columns import leaves
 from streamwarden.spark.state.conditions import KEY, has_texts
 from streamwarden.spark.state.entries import entry_of, keyed, laid_out, typed_rows, value_part

@@ -16,7 +16,7 @@ from pyspark.sql.types import NullType, StructType
 
 from streamwarden.lifecycle.time_travel.answers import Entry, Key
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
-from streamwarden.spark.internals.stores import whole_store
+from streamwarden.spark.internals.state.stores import whole_store
 from streamwarden.spark.state.columns import as_json, as_text, leaves, size, unambiguous, varies
 from streamwarden.spark.state.conditions import has_texts
 from streamwarden.spark.state.reader import state_after

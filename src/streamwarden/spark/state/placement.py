@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from streamwarden.lifecycle.time_travel.answers import Placement, Question
-from streamwarden.spark.internals.stores import whole_store
+from streamwarden.spark.internals.state.stores import whole_store
 
 
 def place(spark: SparkSession, question: Question) -> Placement:

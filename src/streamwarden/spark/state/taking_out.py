@@ -13,8 +13,8 @@ from streamwarden.checkpoint.formats.logs import with_state_ids
 from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.lifecycle.surgery.assignment import Assign
 from streamwarden.lifecycle.surgery.rewriting import NONE, SAMPLE, Found, Keys, Part, Rewrite, Rewritten
-from streamwarden.spark.internals.rewriting import Change, rewrite_state
-from streamwarden.spark.internals.stores import whole_store
+from streamwarden.spark.internals.state.rewriting import Change, rewrite_state
+from streamwarden.spark.internals.state.stores import whole_store
 from streamwarden.spark.state.columns import as_text, leaves
 from streamwarden.spark.state.conditions import KEY, named
 

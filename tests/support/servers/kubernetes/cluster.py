@@ -19,10 +19,10 @@ import pytest
 from support.airflow.harness import wait_for
 from support.hosts import network
 from support.hosts.host import Host
-from support.servers.debian import taken_out
 from support.servers.kubernetes.control_plane import ADMIN, ControlPlane, control_plane
 from support.servers.kubernetes.programs import DNS, KUBERNETES, NODE, programs
 from support.servers.kubernetes.real_node import PACKAGES, RealNode
+from support.servers.programs import unpacked
 
 NAMES = """\
 .:53 {{
@@ -52,7 +52,7 @@ def require() -> None:
         pytest.skip("the addresses of services need iptables: apt-get install iptables")
     for module in (KUBERNETES, NODE, DNS):
         programs(module)
-    taken_out("containerd", PACKAGES, "usr/bin/containerd")
+    unpacked("containerd", PACKAGES)
 
 
 @contextmanager

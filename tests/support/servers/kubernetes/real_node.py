@@ -23,10 +23,10 @@ import psutil
 
 from support.airflow.harness import wait_for
 from support.hosts.host import LOCAL, Host
-from support.servers.debian import taken_out
 from support.servers.kubernetes.control_plane import ADMIN, SERVICE, ControlPlane
 from support.servers.kubernetes.images import PAUSE, archive
 from support.servers.kubernetes.programs import NODE, programs
+from support.servers.programs import unpacked
 
 PACKAGES: Final = ("containerd", "runc", "containernetworking-plugins", "busybox-static")
 CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -91,7 +91,7 @@ class RealNode:
     def __post_init__(self) -> None:
         self.name = self.host.name
         self.cgroup = self.host.plug.namespace
-        self._programs = taken_out("containerd", PACKAGES, "usr/bin/containerd")
+        self._programs = unpacked("containerd", PACKAGES)
         self._servers = programs(NODE)
         self._env = {"PATH": f"{self._programs}/usr/bin:{self._programs}/usr/sbin:{os.environ['PATH']}"}
 

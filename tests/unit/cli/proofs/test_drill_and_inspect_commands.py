@@ -215,6 +215,15 @@ def test_flights_are_replayed_into_the_folder_of_a_stream(cli: CommandLine, monk
     assert asked == [(cli.project.data / "input/a", options)]
 
 
+@pytest.mark.parametrize("into", [["input/a"], ["--stream", "a"]])
+def test_flights_are_not_replayed_into_a_storage(cli: CommandLine, into: list[str]) -> None:
+    cli.project.stream("a")
+    answer = cli("--data", "hdfs://lake/streams", "replay", *into)
+    assert answer.code == Exit.USAGE
+    assert "means hdfs://lake/streams/input/a" in " ".join(answer.err.split())
+    assert not (cli.project.data / "input").exists()
+
+
 def test_a_replay_with_values_out_of_range_is_reported(cli: CommandLine) -> None:
     cli.project.stream("a")
     answer = cli("replay", "--stream", "a", "--speedup", "0")

@@ -25,6 +25,8 @@ DRAIN = Drain(host="two", requested_by="ann", reason="reboot", requested_at=0.0)
         (replace(ELSEWHERE, last_storage="b"), None),  # the same storage: it is gone, which the launch check refuses
         (replace(ELSEWHERE, last_storage=None), None),  # nothing is known of the other host
         (replace(ELSEWHERE, last_host="two"), None),  # this host itself had it: gone, too
+        (replace(FIT, silent_ago=29.0), "did not answer there"),
+        (replace(FIT, silent_ago=30.0), None),
     ],
 )
 def test_unfit(facts: HostFacts, word: str | None) -> None:

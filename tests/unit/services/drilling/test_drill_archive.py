@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.errors import DrillError
 from streamwarden.services.drilling.archive import DrillArchive
 
@@ -57,9 +59,11 @@ def test_a_second_process_is_kept_out_until_the_first_is_killed(tmp_path: Path) 
 
 
 def test_versions_name_the_software_behind_the_verdict(tmp_path: Path) -> None:
-    versions = DrillArchive(tmp_path).versions()
+    versions = DrillArchive(tmp_path).versions("flights")
     assert versions["pyspark"] == "4.3.0"
     assert {"python", "streamwarden", "great-expectations", "cpus"} <= versions.keys()
+    other = DrillArchive(tmp_path, runs_in=lambda stream: replace(own(), version=f"of {stream}"))
+    assert other.versions("flights")["pyspark"] == "of flights"
 
 
 def test_the_tenure_of_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,9 @@ from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError, HostUnfit
 from streamwarden.health.window import Measurement
-from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.places import SUFFIX
+from streamwarden.lifecycle.hosts.elsewhere import question
 from streamwarden.lifecycle.hosts.report import SILENT_AFTER, HostState, host_name
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.fleet.fleet import Fleet
@@ -22,6 +24,8 @@ from streamwarden.services.fleet.hosts.placement import STORAGE_ID, require_fit_
 from streamwarden.services.hosts.draining import drain_host
 from streamwarden.services.hosts.listing import hosts
 from streamwarden.services.hosts.reporting import HostReporter, memory, versions
+from streamwarden.services.hosts.witness import Witness
+from streamwarden.spark.watches.storage import unanswered
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 HERE = host_name(this_host())
@@ -149,6 +153,39 @@ def test_a_host_without_the_checkpoint_leaves_the_stream_to_those_that_have_it(
     Path(spec.checkpoint).mkdir(parents=True)
     (Path(spec.checkpoint) / "metadata").touch()
     require_fit_host(store, spec, data)
+
+
+def test_a_host_whose_storage_was_silent_leaves_the_stream_to_others_at_first(store: Store, data: Path) -> None:
+    spec = StreamSpec(name="counts", job="/no/job.py", checkpoint="s3a://lake/counts")
+    here = ProcessIdentity(host=this_host(), pid=7, started_at=1)
+    last = driver(store, data, "counts", here)
+    store.drivers.exited(last.driver_id, unanswered(spec.checkpoint, 60.0, None, at=time.time()))
+    with pytest.raises(HostUnfit, match="did not answer"):
+        require_fit_host(store, spec, data)
+    away = driver(store, data, "others", ELSEWHERE)
+    store.drivers.exited(away.driver_id, unanswered(spec.checkpoint, 60.0, None, at=time.time()))
+    require_fit_host(store, replace(spec, name="others"), data)
+
+
+def test_a_host_that_reads_a_checkpoint_says_so_once_to_the_driver_that_asks(
+    store: Store, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    last = driver(store, data, "counts", ELSEWHERE)
+    mine = driver(store, data, "mine", ProcessIdentity(host=this_host(), pid=7, started_at=1))
+    witness = Witness(store, clock=lambda: NOW)
+
+    def answers(of: DriverRecord, at: float, metadata: str) -> list[DriverEvent]:
+        asked = question(of.driver_id, at, checkpoint=str(tmp_path), connection=None, metadata=metadata)
+        store.drivers.event(asked)
+        witness.look()
+        witness.look()
+        return [event for event in store.drivers.events(of.driver_id) if event.detail.get("asked") == str(at)]
+
+    assert [event.detail["host"] for event in answers(last, NOW - 1, '{"id":"q"}')] == [HERE]
+    assert answers(last, NOW - 2, '{"id":"another"}') == []  # another checkpoint at the same path
+    assert answers(last, NOW - 600, '{"id":"q"}') == []  # nobody waits for it any more
+    assert answers(mine, NOW - 1, '{"id":"q"}') == []
 
 
 def test_the_storage_keeps_its_id(data: Path) -> None:

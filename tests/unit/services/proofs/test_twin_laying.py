@@ -15,7 +15,7 @@ from streamwarden.adapters.processes import with_variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import read_whole_log
 from streamwarden.checkpoint.formats.uris import file_name
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.drills.records.sections import ForkSpec, OracleKind
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError

@@ -47,6 +47,15 @@ class SqlDriverRepository(Repository):
     def get(self, driver_id: str) -> DriverRecord | None:
         return self._newest(drivers.c.driver_id == driver_id)
 
+    def ended(self, driver_ids: Collection[str]) -> frozenset[str]:
+        """Those of these drivers whose exit is recorded."""
+        if not driver_ids:
+            return frozenset()
+        query = sa.select(drivers.c.driver_id).where(
+            drivers.c.driver_id.in_(driver_ids), drivers.c.exit_kind.is_not(None)
+        )
+        return frozenset(self._database.read(lambda connection: connection.execute(query).scalars().all()))
+
     def latest(self, stream: str) -> DriverRecord | None:
         """The driver of `stream` that was launched last."""
         return self._newest(drivers.c.stream == stream)

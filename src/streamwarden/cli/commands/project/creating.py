@@ -27,7 +27,8 @@ def new(
 
     given = session(context)
     project = _project(given)
-    written = new_stream(name, SCRIPT if script else JOB, project=project, data=find_data(project, given.data))
+    data, url = find_data(project, given.data, given.local_data)
+    written = new_stream(name, SCRIPT if script else JOB, project=project, data=url or data)
     for path in written.files:
         say(f"[green]wrote[/] {text(path)}")
     say(f"[green]wrote[/] sample input in {text(written.input)}")

@@ -44,8 +44,8 @@ def sweep(
         str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder is kept.")
     ] = "30 days",
 ) -> int:
-    """Remove the folders of old drills and of their forks' drivers, what killed audits left, and what people asked of a
-    state long ago: looks, and changes that nobody carried out.
+    """Remove the folders of old drills and of their forks' drivers, what killed audits left, what drivers left whose
+    host died, and what people asked of a state long ago: looks, and changes that nobody carried out.
 
     The drills' journals stay in the store, and the evidence of audits stays.
     """
@@ -55,7 +55,8 @@ def sweep(
     place = workspace(context)
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
     say(
-        f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers and {gone.audits} of "
-        f"killed audits, {gone.looks} looks at state, and {gone.changes} changes of a state that nobody carried out"
+        f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers, {gone.drivers} of old "
+        f"drivers and {gone.audits} of killed audits, {gone.looks} looks at state, and {gone.changes} changes of a "
+        "state that nobody carried out"
     )
     return Exit.OK

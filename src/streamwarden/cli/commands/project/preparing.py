@@ -80,12 +80,15 @@ def _with_flags(command: Callable[..., int]) -> Callable[..., int]:
 @_with_flags
 def prepare(
     again: Annotated[bool, typer.Option("--again", help="Recreate the archive if it exists.")] = False,
+    python: Annotated[str | None, typer.Option(help="For the Spark of this interpreter's environment.")] = None,
     **fetched: bool,
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
-    This is needed once for each Java and Spark; `make setup` does it. It runs a small stream and takes about a minute.
+    This is needed once for each Java and each Spark (--python); `make setup` does it for the Spark of this environment.
+    It runs a small stream and takes about a minute.
     """
+    from streamwarden.adapters.jvm.environments import named, own
     from streamwarden.adapters.jvm.java import find_java
     from streamwarden.services.fleet.launching import class_archive
 
@@ -96,10 +99,11 @@ def prepare(
     if wanted:
         return Exit.OK
     java = find_java()
-    there = class_archive.find(java)
+    runs_in = own() if python is None else named(python)
+    there = class_archive.find(runs_in, java)
     if there is not None and not again:
         say(f"the archive exists: {there}")
         return Exit.OK
-    archive = class_archive.make(java)
+    archive = class_archive.make(runs_in, java)
     say(f"archived {size(archive.stat().st_size)} of classes: {archive}")
     return Exit.OK

@@ -92,14 +92,13 @@ def _folder(context: typer.Context, into: str | None, stream: str | None) -> tup
     if into is not None and Path(into).is_absolute():
         return Path(into), ()
     space = session(context).workspace
-    if into is not None:
-        return Path(resolve(into, space.data)), ()
-    source = space.stream(str(stream)).source
-    path = source.path
+    source = None if into is not None else space.stream(str(stream)).source
+    path = resolve(str(into), space.root) if source is None else source.path
     if path is None or "://" in path:
         raise ConfigError(
-            f"the stream {stream!r} does not read a local folder",
-            expected="source.kind: files or kafka",
-            next_step="name a folder",
+            f"{into or stream} means {path or 'no folder'}, and a replay writes into a folder of this host",
+            expected="a folder of this host, or a stream that reads one or a topic",
+            where="INTO" if into else "--stream",
+            next_step="name an absolute folder, and copy its files from there",
         )
-    return Path(path), source.parts
+    return Path(path), () if source is None else source.parts

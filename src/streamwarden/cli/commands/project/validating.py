@@ -142,7 +142,7 @@ def _job_problem(spec: StreamSpec, drills: Sequence[DrillSpec]) -> ConfigError |
 
 def _queries(spec: StreamSpec) -> str:
     """` (2 queries)`, if the file or the job's text shows that there are several."""
-    from streamwarden.services.analysis.linting import job_facts
+    from streamwarden.services.analysis.jobs import job_facts
 
     count = len(spec.queries) or job_facts(spec).queries or 1
     return f" ({count} queries)" if count > 1 else ""

@@ -73,14 +73,17 @@ def _row(host: Host, now: float) -> tuple[str, ...]:
 def run(context: typer.Context) -> int:
     """Report this host every five seconds, until SIGTERM or Ctrl-C. Run it as a service on each host with drivers.
 
-    The store being unavailable is no reason to end. Drivers do not depend on it.
+    It also says whether this host reads a checkpoint, if the driver of another host asks whose storage is silent. The
+    store being unavailable is no reason to end. No driver of this host depends on it.
     """
     from streamwarden.services.hosts.reporting import HostReporter
+    from streamwarden.services.hosts.witness import Witness
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     space = workspace(context)
+    Witness(space.store).start(stop)
     reporter: HostReporter | None = None
     silent: bool | None = None
     while not stop.is_set():

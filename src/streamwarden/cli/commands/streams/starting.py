@@ -20,7 +20,8 @@ from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.supervision.restarter import restarts_elsewhere
-from streamwarden.services.analysis.linting import job_facts, job_problem
+from streamwarden.services.analysis.jobs import job_facts
+from streamwarden.services.analysis.linting import job_problem
 from streamwarden.services.fleet.exits.exit_recorder import Observation
 from streamwarden.services.fleet.starting import Started
 from streamwarden.services.workspace import Workspace

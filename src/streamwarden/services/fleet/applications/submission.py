@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from streamwarden.adapters.jvm.environments import own, spark_variables
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
 from streamwarden.clusters import manager_of
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import driver_folder as files
@@ -30,11 +30,11 @@ def submit(spec: StreamSpec, folder: Path, environ: Mapping[str, str]) -> str:
     in_cluster = manager_of(spec.spark.master).in_cluster
     detached = in_cluster.detached if in_cluster is not None else {}
     options = [word for key, value in detached.items() for word in ("--conf", f"{key}={value}")]
-    command = [str(spark_home() / "bin" / "spark-submit"), "--properties-file", str(folder / files.PROPERTIES)]
+    command = [own().submit, "--properties-file", str(folder / files.PROPERTIES)]
     with (folder / files.LOG).open("ab") as log:
         done = subprocess.run(
             [*command, *options, str(RUNNER), str(folder)],
-            env={**spark_environment(find_java()), **environ},
+            env={**spark_variables(own(), find_java()), **environ},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

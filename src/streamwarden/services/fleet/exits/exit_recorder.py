@@ -113,7 +113,8 @@ class ExitRecorder:
             cut_batch=_cut_batch(positions, queries, folder),
         )
         on_request = exit_record.kind is ExitKind.KILLED and stop is not None
-        exit_record = replace(exit_record, committed=_committed(positions, record.launched_at), on_request=on_request)
+        committed = _committed(positions, record.launched_at) if positions else self._reported(record, queries)
+        exit_record = replace(exit_record, committed=committed, on_request=on_request)
         self._store.drivers.exited(record.driver_id, exit_record)
         self._load_progress(record, folder)
         lease = self._store.leases.current(record.checkpoint)
@@ -121,6 +122,8 @@ class ExitRecorder:
             self._store.leases.release(lease, now=self._clock())
         if process_alive(folder, record.process, self._alive) is False:
             files.tidy(folder)
+        else:  # its host is dead, or cut off: then it may need its temporary files until a newer driver has begun
+            files.forget_secrets(folder)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else exit_record
 
@@ -140,6 +143,12 @@ class ExitRecorder:
             fill_from_logs(self._store, query.identity, query.query_id, query.checkpoint, _connection(folder))
         if query_id is not None and query_id not in queries:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
+
+    def _reported(self, record: DriverRecord, queries: Sequence[QueryRecord]) -> bool | None:
+        """Whether a batch was reported since the driver was launched, where its checkpoint cannot be read: its spec,
+        which names the connection, may be on another host. None: no report is known, and one may have been lost."""
+        newest = self._store.batches.newest({record.stream, *(query.identity for query in queries)}).values()
+        return True if any(batch.at >= record.launched_at for batch in newest) else None
 
     def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
         """The queries that the driver ran; from the store if its folder is on another host."""
@@ -186,11 +195,9 @@ def _cut_batch(positions: Sequence[LogPosition], queries: Sequence[QueryRecord],
     return None if real_time or not positions else any(position.gap > 0 for position in positions)
 
 
-def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | None:
-    """Whether the driver committed a batch of any query; None if that is not known. It was the only writer since its
-    launch, so every later commit is its own."""
-    if not positions:
-        return None
+def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool:
+    """Whether the driver committed a batch of any query. It was the only writer since its launch, so every later commit
+    is its own."""
     return any(position.committed_at is not None and position.committed_at >= launched_at for position in positions)
 
 

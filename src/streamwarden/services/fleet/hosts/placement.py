@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,12 +13,14 @@ from streamwarden import disk
 from streamwarden.adapters.processes import this_host
 from streamwarden.errors import HostUnfit
 from streamwarden.lifecycle.forks.places import is_fork
+from streamwarden.lifecycle.hosts.elsewhere import STORAGE_SILENT
 from streamwarden.lifecycle.hosts.placement import HostFacts, unfit
 from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.location import URL, is_temporary, plain_path
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
+    from streamwarden.lifecycle.driver import DriverRecord
     from streamwarden.lifecycle.queries import QueryRecord
     from streamwarden.stream.spec import StreamSpec
 
@@ -57,9 +60,10 @@ def storage_id(data: Path, *, make: bool = False) -> str | None:
 def _facts(store: Store, spec: StreamSpec, data: Path) -> HostFacts:
     host = host_name(this_host())
     drain = store.hosts.drained().get(host)
+    silent_ago = _silent_ago(store.drivers.latest(spec.name), host)
     query = next((query for query in store.queries.of(spec.name) if _is_missing(query)), None)
     if query is None:
-        return HostFacts(host=host, drain=drain)
+        return HostFacts(host=host, drain=drain, silent_ago=silent_ago)
     driver = store.drivers.get(query.driver_id)
     last = host_name(driver.process.host) if driver is not None and driver.process is not None else None
     report = store.hosts.get(last) if last is not None else None
@@ -70,7 +74,15 @@ def _facts(store: Store, spec: StreamSpec, data: Path) -> HostFacts:
         last_host=last,
         last_storage=None if report is None else report.storage,
         storage=storage_id(data),
+        silent_ago=silent_ago,
     )
+
+
+def _silent_ago(driver: DriverRecord | None, host: str) -> float | None:
+    """See `HostFacts`. Both times are of this host's clock."""
+    if driver is None or driver.exit is None or driver.process is None or host_name(driver.process.host) != host:
+        return None
+    return time.time() - driver.exit.ended_at if driver.exit.error_class == STORAGE_SILENT else None
 
 
 def _is_missing(query: QueryRecord) -> bool:

@@ -10,16 +10,16 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.jvm.spark_home import QUICK, spark_environment, spark_home
+from streamwarden.adapters.jvm.environments import SparkEnvironment, spark_variables
+from streamwarden.adapters.jvm.spark_home import QUICK
 from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.checkpoint.spark_support import named_in
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
-from streamwarden.services.fleet.launching.deployed_code import PROGRAMS
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spark import SparkSpec
@@ -32,22 +32,23 @@ _SILENT: Final = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xl
 """The JVM lists the thousands of classes that it leaves out, and each start that cannot use the archive: no news."""
 
 
-def find(java_home: Path) -> Path | None:
-    """The archive for this Java and the installed Spark; None if there is no whole one.
+def find(runs_in: SparkEnvironment, java_home: Path) -> Path | None:
+    """The archive for this Java and the Spark of this environment, in whose folder it is.
 
-    Its name ends with its size: a JVM that maps a file which was cut off is ended by the kernel.
+    None if there is no whole one. Its name ends with its size: a JVM that maps a file which was cut off is ended by
+    the kernel.
     """
-    for archive in _folder().glob(f"classes-{_key(java_home)}-*.jsa"):
+    for archive in _folder(runs_in).glob(f"classes-{_key(runs_in, java_home)}-*.jsa"):
         if archive.stem.rpartition("-")[2] == str(archive.stat().st_size):
             return archive
     return None
 
 
-def _folder() -> Path:
-    return Path(sys.prefix) / "share" / "streamwarden"
+def _folder(runs_in: SparkEnvironment) -> Path:
+    return runs_in.prefix / "share" / "streamwarden"
 
 
-def _key(java_home: Path) -> str:
+def _key(runs_in: SparkEnvironment, java_home: Path) -> str:
     """Differs for each Java, each build of it, and each installed Spark.
 
     In whole seconds: a container's image keeps no finer times, and an archive made at its build has to be found in it.
@@ -56,30 +57,31 @@ def _key(java_home: Path) -> str:
         build = (java_home / "release").read_bytes()
     except OSError:
         build = b""
-    jars = spark_home() / "jars"
+    jars = runs_in.home / "jars"
     return hashlib.sha256(f"{java_home}\n{jars}\n{int(jars.stat().st_mtime)}\n".encode() + build).hexdigest()[:16]
 
 
-def flags(java_home: Path) -> tuple[str, ...]:
+def flags(runs_in: SparkEnvironment, java_home: Path) -> tuple[str, ...]:
     """JVM flags that let a driver use the archive; none if there is no archive."""
-    archive = find(java_home)
+    archive = find(runs_in, java_home)
     return () if archive is None else (f"-XX:SharedArchiveFile={archive}", *_SILENT)
 
 
-def make(java_home: Path) -> Path:
+def make(runs_in: SparkEnvironment, java_home: Path) -> Path:
     """Run a small stream to its end and archive the classes it needed; returns the archive. Replaces an older one.
 
     Raises:
         ProcessError: the stream or the JVM failed.
     """
-    _folder().mkdir(parents=True, exist_ok=True)
+    kept = _folder(runs_in)
+    _make_folder(kept)
     with tempfile.TemporaryDirectory(prefix="streamwarden-prepare-") as scratch:
         folder = Path(scratch)
-        part = _folder() / f".{_key(java_home)}.{os.getpid()}.jsa"
+        part = kept / f".{_key(runs_in, java_home)}.{os.getpid()}.jsa"
         try:
             done = subprocess.run(
-                _command(folder, part),
-                env=spark_environment(java_home),
+                _command(runs_in, folder, part),
+                env=spark_variables(runs_in, java_home),
                 cwd=scratch,
                 capture_output=True,
                 text=True,
@@ -91,16 +93,16 @@ def make(java_home: Path) -> Path:
                     f"the stream that shows which classes a driver needs ended with {done.returncode}: "
                     + done.stderr[-2000:].strip(),
                     expected="status 0 and an archive",
-                    where=str(_folder()),
+                    where=str(kept),
                     next_step="drivers run without the archive too, slower to start; correct the cause and run "
                     "`streamwarden prepare` again",
                 )
-            archive = _folder() / f"classes-{_key(java_home)}-{part.stat().st_size}.jsa"
+            archive = kept / f"classes-{_key(runs_in, java_home)}-{part.stat().st_size}.jsa"
             part.replace(archive)
         except subprocess.TimeoutExpired as error:
             raise ProcessError(
                 f"the stream that shows which classes a driver needs ran for {MAKING_TIMEOUT:.0f} s",
-                where=str(_folder()),
+                where=str(kept),
                 next_step="run `streamwarden prepare` again when the machine is less busy",
             ) from error
         finally:
@@ -110,14 +112,14 @@ def make(java_home: Path) -> Path:
     return archive
 
 
-def _command(folder: Path, archive: Path) -> list[str]:
+def _command(runs_in: SparkEnvironment, folder: Path, archive: Path) -> list[str]:
     (folder / "input").mkdir()
     for minute in range(3):
         rows = [json.dumps({"key": key % 3, "at": f"2026-01-01T00:{minute:02d}:{key:02d}Z"}) for key in range(9)]
         (folder / "input" / f"{minute}.json").write_text("\n".join(rows) + "\n")
     spec = StreamSpec(
         name="training",
-        job=str(PROGRAMS / "class_training.py"),
+        job=str(runs_in.programs / "class_training.py"),
         checkpoint=str(folder / "checkpoint"),
         source=FilesSource(path=str(folder / "input"), max_files_per_trigger=1),
         sink=ParquetSink(path=str(folder / "output")),
@@ -125,20 +127,33 @@ def _command(folder: Path, archive: Path) -> list[str]:
         spark=SparkSpec(master="local[2]", driver_memory=700 * 2**20),
     )
     flags = " ".join([f"-XX:ArchiveClassesAtExit={archive}", *_SILENT, *QUICK, f"-Djava.io.tmpdir={folder}"])
-    conf = spark_conf(spec) | {
+    conf = named_in(spark_conf(spec), runs_in.minor) | {
         "spark.driver.extraJavaOptions": flags,
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": to_hadoop(str(folder / "warehouse")),
     }
     properties = folder / "spark.properties"
     properties.write_text(properties_text(conf))
-    submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--properties-file", str(properties), str(PROGRAMS / "run.py"), "class_training", str(folder)]
+    program = str(runs_in.programs / "run.py")
+    return [runs_in.submit, "--properties-file", str(properties), program, "class_training", str(folder)]
+
+
+def _make_folder(folder: Path) -> None:
+    """Raises ProcessError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProcessError(
+            f"the folder of the archive cannot be made: {error}",
+            expected="an environment in which this user may write",
+            where=str(folder),
+            next_step="run this command as the user who installed the environment; drivers run without the archive too",
+        ) from error
 
 
 def _remove_older(archive: Path) -> None:
     """An archive of some 180 MB for each Java or Spark that ever was would fill the disk."""
-    for other in _folder().glob("classes-*.jsa"):
+    for other in archive.parent.glob("classes-*.jsa"):
         if other != archive:
             with contextlib.suppress(FileNotFoundError):
                 other.unlink()

@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from streamwarden.adapters.jvm.environments import named
 from streamwarden.lifecycle.job_files import files_of
-from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import StreamSpec
 
 PROGRAMS: Final = Path(__file__).parents[3] / "spark" / "programs"
@@ -23,7 +24,8 @@ def code_of(spec: StreamSpec) -> dict[str, Any]:
     """`files`: path in the project -> SHA-256 of the job, of the modules beside it that it imports, and of
     `spark.py_files`; `packages`: name -> version, unless the driver runs in a cluster, which has its own packages.
 
-    A file that cannot be read is left out: the launch does not depend on it.
+    A file that cannot be read is left out: the launch does not depend on it. Raises ConfigError for an environment that
+    the stream names and that cannot run a driver.
     """
     contents = files_of(Path(spec.job))
     for shipped in map(Path, spec.spark.py_files):
@@ -34,15 +36,22 @@ def code_of(spec: StreamSpec) -> dict[str, Any]:
         "files": {
             _in_project(file, spec.project): hashlib.sha256(content).hexdigest() for file, content in contents.items()
         },
-        "packages": packages(sys.path) if here else {},
+        "packages": _packages_of(spec.spark) if here else {},
     }
 
 
-def packages(path: Sequence[str]) -> dict[str, str]:
+def _packages_of(spark: SparkSpec) -> dict[str, str]:
+    if spark.python is None:
+        return packages(sys.path)
+    runs_in = named(spark.python)
+    return packages(runs_in.path, runs_in.python_version)
+
+
+def packages(path: Sequence[str], python: str = platform.python_version()) -> dict[str, str]:
     """Name -> version of Python and of each package that is installed in the folders of `path`; the first folder that
     has a package wins, as in an import. Only the names of folders are read: some hundred packages take a millisecond.
     """
-    versions = {"python": platform.python_version()}
+    versions = {"python": python}
     for name, version in (package for folder in path for package in _installed(folder)):
         versions.setdefault(name, version)
     return versions

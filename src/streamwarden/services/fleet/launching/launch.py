@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 from streamwarden import disk
 from streamwarden.adapters.connections import PREFIX, remember_all, variable
 from streamwarden.adapters.jvm.connectors import with_connector
+from streamwarden.adapters.jvm.environments import environment_of
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
+from streamwarden.adapters.jvm.spark_home import QUICK
 from streamwarden.adapters.storage import object_stores
 from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.checkpoint.spark_support import named_in
 from streamwarden.clusters import manager_of
 from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import driver_folder as files
@@ -38,7 +40,7 @@ from streamwarden.stream.spec import StreamSpec
 from streamwarden.waiting import wait_until
 
 RUNNER: Final = PROGRAMS / "driver.py"
-"""The application of every driver."""
+"""The application of a driver in this environment."""
 
 SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a supervisor process has started its driver (0.1 s on an idle machine)."""
@@ -61,7 +63,7 @@ def driver_environment(
     missing or cannot be used.
 
     Args:
-        own_spark: the driver runs on the Spark that was installed with this package, not on one that the caller named.
+        own_spark: the driver runs on the Spark of the stream's environment, not on one that the caller named.
     """
     everything = {**os.environ, **(more or {})}
     variables = {name: variable(name) for name in spec.connections}
@@ -69,23 +71,37 @@ def driver_environment(
     merged = {**inherited(everything, spec, connections=variables, own_store=own_store), **(more or {})}
     merged["JAVA_HOME"] = str(find_java(everything))
     merged["STREAMWARDEN_STORE_URL"] = store_url
-    merged["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
+    merged |= _places(spec, data)
     if spec.project:
         merged["STREAMWARDEN_PROJECT"] = spec.project
-    merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    merged = _on_its_spark(spec, merged, own_spark=own_spark)
     merged["PYTHONUNBUFFERED"] = "1"
     # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
     merged.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK))
     remember_all(merged)
     merged |= listening_environment(spec.spark, merged)
-    if own_spark:
-        merged["SPARK_HOME"] = str(spark_home())
     for name, value in _store_environment(spec, merged).items():
         if value is None:
             merged.pop(name, None)
         else:
             merged[name] = value
     return merged
+
+
+def _places(spec: StreamSpec, data: Path) -> dict[str, str]:
+    """The variables that tell a driver where relative paths are: those of its stream's file, and its own."""
+    here = str(working_folder(spec, data))
+    return {"STREAMWARDEN_DATA": spec.data_url or here, "STREAMWARDEN_LOCAL_DATA": here}
+
+
+def _on_its_spark(spec: StreamSpec, variables: Mapping[str, str], *, own_spark: bool) -> dict[str, str]:
+    """The variables with the interpreter and the Spark of the stream's environment. A stream that names none keeps the
+    Spark that its caller named."""
+    made = environment_of(spec.spark).variables(variables)
+    if own_spark or spec.spark.python is not None:
+        return made
+    del made["SPARK_HOME"]
+    return {**made, **{name: value for name, value in variables.items() if name == "SPARK_HOME"}}
 
 
 def _has_own_store(spec: StreamSpec, environ: Mapping[str, str]) -> bool:
@@ -112,7 +128,9 @@ def write_folder(
 
     Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
     """
-    from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
+    from streamwarden.config.stored_spec import (
+        spec_to_dict,  # pydantic: a process that only observes does not import it
+    )
 
     disk.private_folder(folder / files.TEMPORARY, below=data)
     document = spec_to_dict(spec)
@@ -126,8 +144,9 @@ def write_folder(
     files.write_spec(folder, document)
     files.write_document(folder / files.CODE, code_of(spec))
     files.write_lease(folder, lease)
-    flags = class_archive.flags(Path(environment["JAVA_HOME"]))
-    conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    runs_in = environment_of(spec.spark)
+    flags = class_archive.flags(runs_in, Path(environment["JAVA_HOME"]))
+    conf = named_in(driver_properties(spec, folder, python=runs_in.python, jvm_flags=flags), runs_in.minor)
     conf.setdefault("spark.sql.warehouse.dir", to_hadoop(str(working_folder(spec, data) / "warehouse")))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
@@ -157,7 +176,7 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
     """
     asked = declared({**os.environ, **more}, spec)
     own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "PYTHONUNBUFFERED": "1"}
-    own["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
+    own |= _places(spec, data)
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
     there = _store_environment(spec, {**os.environ, **more})
@@ -188,13 +207,9 @@ def spawn(
     Raises:
         ProcessError: the supervisor process did not start a driver in time.
     """
-    argv = submit_command(
-        spec,
-        folder,
-        runner=RUNNER,
-        spark_submit=str(spark_home() / "bin" / "spark-submit"),
-        prefix=command,
-    )
+    runs_in = environment_of(spec.spark)
+    runner = runs_in.programs / RUNNER.name
+    argv = submit_command(spec, folder, runner=runner, spark_submit=runs_in.submit, prefix=command)
     launch = subprocess.Popen(
         # -P: a module in the working directory must not hide one of the same name.
         [sys.executable, "-P", "-m", supervisor_process.__name__, str(folder), "--", *argv],

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +11,17 @@ from typing import Final
 
 from streamwarden import disk
 from streamwarden.adapters.jvm.connectors import with_connector
-from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
+from streamwarden.adapters.jvm.environments import environment_of, require
+from streamwarden.adapters.jvm.spark_home import QUICK
 from streamwarden.adapters.processes import ending_with_us
 from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.checkpoint.spark_support import PROGRAMS, named_in
 from streamwarden.clusters import manager_of
-from streamwarden.config.loading import spec_to_dict
+from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.settings import executor_heap
 from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties, properties_text, secret_options
 from streamwarden.services.fleet.launching import class_archive
-from streamwarden.services.fleet.launching.deployed_code import PROGRAMS
 from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE, driver_environment, working_folder
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
@@ -88,15 +88,16 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
         ProcessError: the jars that the stream needs are not on this host.
     """
     disk.private_folder(folder / files.TEMPORARY, below=folder)
-    settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=class_archive.flags(java))
+    runs_in = environment_of(spec.spark)
+    flags = class_archive.flags(runs_in, java)
+    settings = named_in(driver_properties(spec, folder, python=runs_in.python, jvm_flags=flags), runs_in.minor)
     settings.setdefault("spark.sql.warehouse.dir", to_hadoop(str(folder / files.TEMPORARY / "warehouse")))
     settings, options = secret_options(settings, folder)
     if options is not None:
         files.write_text(folder / files.OPTIONS, options)
     properties = folder / files.PROPERTIES
     files.write_text(properties, properties_text(with_connector(spec, settings)))
-    submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--properties-file", str(properties), str(PROGRAMS / "run.py"), name, str(folder)]
+    return [runs_in.submit, "--properties-file", str(properties), str(runs_in.programs / "run.py"), name, str(folder)]
 
 
 def run_program(
@@ -119,11 +120,13 @@ def run_program(
 
     Raises:
         ProcessError: there is no usable Java, or the jars that the stream needs are not on this host.
-        ConfigError: a connection, or a variable of `spark.env`, is missing.
+        ConfigError: a connection, or a variable of `spark.env`, is missing, or the stream's Spark lacks what the
+            program needs.
     """
+    require(spec, PROGRAMS.get(name))
     data = working_folder(spec, folder)
     environment = driver_environment(reads, data, "", None, own_spark=True)
-    environment |= {FOLDER_VARIABLE: str(folder), "SPARK_HOME": str(spark_home())}
+    environment[FOLDER_VARIABLE] = str(folder)
     del environment["STREAMWARDEN_STORE_URL"]
     files.write_spec(folder, spec_to_dict(spec))
     try:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import Row, StructField, StructType
 
-from streamwarden.spark.internals.plans import column_of
+from streamwarden.spark.internals.classic import column_of
 
 Encoded = tuple[bytes, bytes]
 """A key and its value."""

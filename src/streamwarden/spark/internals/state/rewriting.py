@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from streamwarden.spark.internals.classic import frame_around
 from streamwarden.spark.internals.plans import analyzed
 
 Change = Callable[[int, str, DataFrame], DataFrame]
@@ -34,7 +34,7 @@ class _Function:
         self.raised: Exception | None = None
 
     def apply(self, rows: Any) -> Any:
-        frame = ClassicDataFrame(rows, self._session)
+        frame = frame_around(rows, self._session)
         given = analyzed(frame).options()
         try:
             return self._change(int(given.get("operatorId")), str(given.get("storeName")), frame)._jdf

@@ -17,7 +17,6 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.sinks.files.manifest import read_manifest
-from support.spark.drivers import QUICK
 
 ROWS: Final = 20
 """Numbers in a file of input, which is a batch."""
@@ -35,11 +34,10 @@ class Ids:
     """A stream of a project, and its producer.
 
     Args:
-        queue: of Airflow's task.
-        more: entries of the stream's file.
+        more: entries of the stream's file, `spark` among them.
     """
 
-    def __init__(self, project: Path, data: Path, *, name: str = "ids", queue: str | None = None, **more: Any) -> None:
+    def __init__(self, project: Path, data: Path, *, name: str, **more: Any) -> None:
         self.data, self.name = data, name
         self.input, self.output = data / "input" / name, data / "output" / name
         self.published = 0
@@ -53,8 +51,6 @@ class Ids:
             "source": {"kind": "files", "path": f"input/{name}", "format": "json", "max_files_per_trigger": 1},
             "sink": {"kind": "parquet", "path": f"output/{name}"},
             "trigger": {"processing_time": "0.5 seconds"},
-            "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": QUICK},
-            "queue": queue,
             **more,
         }
         (project / f"config/streams/{name}.yaml").write_text(json.dumps(document))

@@ -1,0 +1,98 @@
+"""The rules of a stream that names an environment of its own: what its version of Spark lacks, and what was not tried.
+
+It asks the interpreter where its packages are, once in this process.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamwarden.adapters.jvm.connectors import brought_along, connectors, needed
+from streamwarden.adapters.jvm.environments import SparkEnvironment, named
+from streamwarden.checkpoint.spark_support import METHODS, NEWEST, SETTINGS, SUPPORTED, Feature, lacks, shown
+from streamwarden.clusters import manager_of
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.settings import FORMAT
+from streamwarden.problems import KeyPath, Problem, show
+from streamwarden.stream.spec import Encoding, StreamSpec
+
+_AT = ("spark", "python")
+
+
+def environment_problems(spec: StreamSpec) -> list[Problem]:
+    """Problems of a stream with `spark.python`; none of any other stream."""
+    if spec.spark.python is None:
+        return []
+    manager = manager_of(spec.spark.master)
+    if manager.has_executors:
+        allowed = "nothing with this master: an environment of its own was tried with `local[N]` alone"
+        step = "delete it, or run the stream with a local master"
+        return [Problem(key=_AT, observed=f"{show(spec.spark.python)}", allowed=allowed, next_step=step)]
+    try:
+        runs_in = named(spec.spark.python)
+    except ConfigError as error:
+        observed = f"{show(spec.spark.python)}: {error.observed}"
+        return [Problem(key=_AT, observed=observed, allowed=error.expected, next_step=error.next_step)]
+    return problems_on(spec, runs_in)
+
+
+def problems_on(spec: StreamSpec, runs_in: SparkEnvironment) -> list[Problem]:
+    """Problems of the stream on the Spark of this environment. Reads the job."""
+    if runs_in.minor not in SUPPORTED:
+        allowed = f"Spark {', '.join(map(shown, SUPPORTED))}: the versions on which streams were tried"
+        step = "install one of them in that environment"
+        return [Problem(key=_AT, observed=f"Spark {runs_in.version} is there", allowed=allowed, next_step=step)]
+    return [*lacking(spec, runs_in), *_connectors(spec, runs_in)]
+
+
+def lacking(spec: StreamSpec, runs_in: SparkEnvironment) -> Iterator[Problem]:
+    """What the stream asks for and this Spark lacks. Reads the job."""
+    wanted = [*_declared(spec), *_in_the_job(spec)]
+    for key, value, feature in wanted:
+        since = feature.value
+        if lacks(runs_in.minor, feature):
+            yield Problem(
+                key=key,
+                observed=f"{show(value)}, and {since.title} is not in Spark {runs_in.version} of {spec.spark.python}",
+                allowed=f"Spark {shown(since.version)} or later for it",
+                next_step=f"{since.instead}; or name an environment with a later Spark in `spark.python`",
+            )
+
+
+def _declared(spec: StreamSpec) -> Iterator[tuple[KeyPath, object, Feature]]:
+    if spec.trigger.real_time is not None:
+        yield ("trigger", "real_time"), f"{spec.trigger.real_time:g} s", Feature.REAL_TIME
+    if spec.state.encoding is Encoding.AVRO:
+        yield ("state", "encoding"), str(spec.state.encoding), Feature.AVRO_STATE
+    for setting, value in spec.spark.conf.items():
+        if setting in SETTINGS:
+            yield ("spark", "conf", setting), value, SETTINGS[setting]
+        elif setting == FORMAT and value.strip() != "1":
+            yield ("spark", "conf", setting), value, Feature.CHECKPOINT_FORMAT_2
+
+
+def _in_the_job(spec: StreamSpec) -> Iterator[tuple[KeyPath, object, Feature]]:
+    """PySpark's methods in the text of the job. Python itself reports those that the text does not show."""
+    try:
+        tree = ast.parse(Path(spec.job).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return  # the rules report a missing file, and `validate` one that is not Python
+    called = {node.attr: node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for method in METHODS.keys() & called.keys():
+        yield ("job",), f"{method} in line {called[method]} of {Path(spec.job).name}", METHODS[method]
+
+
+def _connectors(spec: StreamSpec, runs_in: SparkEnvironment) -> Iterator[Problem]:
+    """Connectors are jars of one version of Spark; those that Streamwarden pins were tried with its own alone."""
+    if runs_in.minor == NEWEST:
+        return
+    for name in needed(spec):
+        connector = connectors()[name]
+        if not brought_along(connector, spec.spark.conf):
+            yield Problem(
+                key=_AT,
+                observed=f"Spark {runs_in.version}, and the jars of {connector.what} that `prepare` fetches are for "
+                f"Spark {shown(NEWEST)}",
+                allowed=f"a {connector.artifact} for Spark {runs_in.version} in spark.jars or spark.jars.packages",
+                next_step=f"name it in `spark.conf`: it ends in _{runs_in.scala}:{runs_in.version}",
+            )

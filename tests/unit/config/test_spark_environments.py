@@ -1,0 +1,135 @@
+"""A stream on another version of Spark: `validate` says what that version lacks, in four parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.jvm import environments
+from streamwarden.adapters.jvm.environments import SparkEnvironment, own, require
+from streamwarden.checkpoint.spark_support import PROGRAMS, SUPPORTED, Feature, lacks, named_in, shown
+from streamwarden.config.spark_environment import environment_problems, lacking, problems_on
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
+from streamwarden.sources.files import FilesSource
+from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream.spark import DeployMode, SparkSpec
+from streamwarden.stream.spec import Encoding, StateSpec, StreamSpec, TriggerSpec
+
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+REPAIR = "spark.sql.streaming.stateStore.autoSnapshotRepair.enabled"
+SPEC = StreamSpec(name="s", job="/none.py", checkpoint="/c", source=FilesSource(path="/i"))
+PYTHON = SparkSpec(python="/env/bin/python")
+
+
+def on(version: str, scala: str = "2.13") -> SparkEnvironment:
+    """An environment with that Spark."""
+    return replace(own(), python="/env/bin/python", version=version, scala=scala)
+
+
+def found(spec: StreamSpec, version: str) -> list[str]:
+    """The keys of the problems on that version."""
+    return [
+        problem.dotted for problem in problems_on(replace(spec, spark=replace(spec.spark, python="/e")), on(version))
+    ]
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_a_stream_that_needs_nothing_new_runs_on_each(version: tuple[int, int]) -> None:
+    assert found(SPEC, f"{shown(version)}.9") == []
+
+
+@pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "5.0.0"])
+def test_a_version_that_was_not_tried_is_refused(version: str) -> None:
+    (problem,) = problems_on(SPEC, on(version))
+    assert (problem.dotted, version in problem.observed) == ("spark.python", True)
+    assert all(shown(known) in problem.allowed for known in SUPPORTED)
+    assert problem.next_step
+
+
+AVRO = replace(SPEC, state=StateSpec(encoding=Encoding.AVRO))
+LIVE = replace(SPEC, trigger=TriggerSpec(processing_time=None, real_time=10))
+SECOND_FORMAT = replace(SPEC, spark=SparkSpec(conf={FORMAT: "2"}))
+REPAIRED = replace(SPEC, spark=SparkSpec(conf={REPAIR: "true"}))
+
+
+@pytest.mark.parametrize(
+    ("spec", "key", "since"),
+    [
+        (AVRO, "state.encoding", "4.0"),
+        (SECOND_FORMAT, f"spark.conf.{FORMAT}", "4.0"),
+        (REPAIRED, f"spark.conf.{REPAIR}", "4.2"),
+        (LIVE, "trigger.real_time", "4.3"),
+    ],
+)
+def test_what_a_version_lacks_is_said_and_no_later_one_is_refused(spec: StreamSpec, key: str, since: str) -> None:
+    refused = [shown(version) for version in SUPPORTED if found(spec, f"{shown(version)}.0") == [key]]
+    assert refused == [shown(version) for version in SUPPORTED if shown(version) < since]
+    (problem,) = lacking(replace(spec, spark=replace(spec.spark, python="/e")), on("3.5.9"))
+    assert "3.5.9" in problem.observed
+    assert f"Spark {since} or later" in problem.allowed
+    assert "spark.python" in problem.next_step
+
+
+def test_the_first_checkpoint_format_may_be_named() -> None:
+    assert list(lacking(replace(SPEC, spark=SparkSpec(conf={FORMAT: "1"})), on("3.5.9"))) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "since"),
+    [("transformWithState", "4.1"), ("transformWithStateInPandas", "4.0"), ("applyInPandasWithState", "3.5")],
+)
+def test_the_methods_of_a_job_are_looked_up(tmp_path: Path, call: str, since: str) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(f"def build(spark, spec):\n    return rows.groupBy('k').{call}(P())\n")
+    spec = replace(SPEC, job=str(job))
+    problems = {version: list(lacking(spec, on(f"{version}.0"))) for version in ("3.5", "4.0", "4.1", "4.3")}
+    assert [version for version, of_it in problems.items() if of_it] == [v for v in problems if v < since]
+    assert all("line 2 of job.py" in problem.observed for of_it in problems.values() for problem in of_it)
+
+
+def test_the_pinned_connectors_are_for_the_newest_spark_and_a_stream_may_bring_its_own() -> None:
+    kafka = replace(SPEC, source=KafkaSource(connection="c", topic="t"))
+    (problem,) = problems_on(kafka, on("4.1.4"))
+    assert "_2.13:4.1.4" in problem.next_step
+    assert found(kafka, "4.3.0") == []
+    brought = {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.4"}
+    assert found(replace(kafka, spark=SparkSpec(conf=brought)), "4.1.4") == []
+
+
+@pytest.mark.parametrize("spark", [SparkSpec(master="yarn"), SparkSpec(master="k8s://https://h", image="i")])
+@pytest.mark.parametrize("mode", list(DeployMode))
+def test_a_cluster_was_not_tried(spark: SparkSpec, mode: DeployMode) -> None:
+    (problem,) = environment_problems(replace(SPEC, spark=replace(spark, deploy_mode=mode, python="/e")))
+    assert problem.dotted == "spark.python"
+    assert environment_problems(replace(SPEC, spark=replace(spark, deploy_mode=mode))) == []
+
+
+def test_an_interpreter_that_does_not_exist_is_named() -> None:
+    (problem,) = environment_problems(replace(SPEC, spark=PYTHON))
+    assert "/env/bin/python" in problem.observed
+    assert "interpreter of an environment" in problem.allowed
+
+
+def test_a_program_that_the_spark_of_a_stream_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "named", lambda _: on("3.5.9"))
+    spec = replace(SPEC, spark=PYTHON)
+    with pytest.raises(ConfigError, match=r"Spark 4\.0 or later"):
+        require(spec, PROGRAMS["audit"])
+    require(spec, None)  # a twin needs nothing that a version lacks
+    require(SPEC, PROGRAMS["audit"])
+
+
+def test_each_feature_is_in_the_newest_and_lacking_somewhere() -> None:
+    for feature in Feature:
+        assert [lacks(version, feature) for version in ((3, 5), SUPPORTED[-1])] == [True, False]
+
+
+@pytest.mark.parametrize("version", [(3, 5), (4, 0), (4, 1), (4, 3)])
+def test_a_class_that_moved_is_named_where_it_is(version: tuple[int, int]) -> None:
+    package = "checkpointing." if version >= (4, 1) else ""
+    conf = named_in({CHECKPOINT_FILES: RENAMED_AT_ONCE, "spark.app.name": "s"}, version)
+    name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+    assert conf == {CHECKPOINT_FILES: name, "spark.app.name": "s"}
