@@ -27,8 +27,8 @@ MOUNTS: Final = Path("/srv")
 SHARED: Final = MOUNTS / "shared"
 """Where each host has the shared folder."""
 
-_SOURCE: Final = MOUNTS / "source"
-"""Where the program of the shared folder finds what it passes on."""
+SOURCE: Final = MOUNTS / "source"
+"""Where the program of the shared folder finds what it passes on: the folder without faults."""
 
 LOCAL: Final = MOUNTS / "local"
 """Where each host has a disk of its own, which it keeps when it is powered off."""
@@ -79,7 +79,7 @@ class Host:
         """Boot it, without any shared folder."""
         self._network.replug(self.name)
         self.disk.mkdir(exist_ok=True)
-        places = {"mounts": MOUNTS, "local": LOCAL, "shared": SHARED, "source": _SOURCE}
+        places = {"mounts": MOUNTS, "local": LOCAL, "shared": SHARED, "source": SOURCE}
         boot = _BOOT.format(name=self.name, hosts=self._hosts, disk=self.disk, folder=self._shared, **places)
         isolate = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         command = [*ending_with_us(), *self.plug.prefix, *isolate, "sh", "-c", boot]
@@ -105,7 +105,7 @@ class Host:
 
     def mount(self) -> Share:
         """Mount the shared folder."""
-        share = Share(_SOURCE, SHARED, self.writer, self.inside)
+        share = Share(SOURCE, SHARED, self.writer, self.inside)
         share.open()
         self._shares.append(share)
         return share

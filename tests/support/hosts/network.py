@@ -25,6 +25,7 @@ _SUBNET: Final = "10.77.0"
 _NOWHERE: Final = "02:00:00:00:00:01"
 """A hardware address that nobody has: what is sent to it is lost, as behind a broken switch, and nobody is told."""
 
+_PLACE: Final = Path("/run/netns")
 _NEW_NETWORK: Final = 0x40000000
 _NUMBERS: Final = itertools.count()
 
@@ -51,8 +52,19 @@ class Plug:
 
     @property
     def prefix(self) -> list[str]:
-        """With which a command runs there."""
-        return ["ip", "netns", "exec", self.namespace]
+        """With which a command runs there, among this machine's mounts: `ip netns exec` hides the control groups."""
+        return ["nsenter", f"--net={_PLACE / self.namespace}", "--"]
+
+    @contextmanager
+    def inhabited(self) -> Iterator[None]:
+        """This thread, and the threads and processes that it starts in this block, are there."""
+        home = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY)
+        try:
+            _enter(self.namespace)
+            yield
+        finally:
+            _move(home)
+            os.close(home)
 
     def call(self, function: Callable[[], Result]) -> Result:
         """The result of `function`, whose connections are made from there. It runs in a thread of its own."""
@@ -164,10 +176,14 @@ def _ip(*arguments: str) -> None:
 
 def _enter(namespace: str) -> None:
     """Move this thread, and no other, into a network namespace."""
-    descriptor = os.open(Path("/run/netns") / namespace, os.O_RDONLY)
+    descriptor = os.open(_PLACE / namespace, os.O_RDONLY)
     try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if library.setns(descriptor, _NEW_NETWORK) != 0:
-            raise OSError(ctypes.get_errno(), f"this thread cannot enter {namespace}")
+        _move(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _move(namespace: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.setns(namespace, _NEW_NETWORK) != 0:
+        raise OSError(ctypes.get_errno(), "this thread cannot enter the network namespace")

@@ -25,10 +25,11 @@ class Authority:
         self.certificate = folder / f"{name}.pem"
         self.certificate.write_bytes(made)
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        """A certificate for 127.0.0.1 and its key, which is not encrypted (PKCS #8): their files."""
+    def issue(self, name: str, *also: str) -> tuple[Path, Path]:
+        """A certificate for 127.0.0.1 and other addresses and names, and its key, which is not encrypted (PKCS #8):
+        their files."""
         key = ec.generate_private_key(ec.SECP256R1())
-        place = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+        place = x509.SubjectAlternativeName([_place(place) for place in ("127.0.0.1", *also)])
         certificate, secret = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         certificate.write_bytes(self._signed(_named(name), key, place))
         secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -47,6 +48,13 @@ class Authority:
             .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
         )
         return builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
+
+
+def _place(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _named(name: str) -> x509.Name:

@@ -1,11 +1,13 @@
 """A real control plane of Kubernetes for tests: etcd, the API server with RBAC, the scheduler, and of the controllers
-those that a stream's objects need. Each listens on a free port of the loopback and ends with the test.
+those that a stream's objects need. Each listens on a free port of the loopback and ends with the test; the API server
+of a plane with nodes listens on the network that it shares with them.
 
-It has no kubelet: `support.servers.kubernetes.node` stands in for one.
+`support.servers.kubernetes.node` stands in for a kubelet, `support.servers.kubernetes.real_node` has one.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import ssl
@@ -29,27 +31,42 @@ from support.servers.kubernetes.programs import KUBERNETES, programs
 
 STARTS_WITHIN = 120.0
 ADMIN = "administrator"
+LOOPBACK = "127.0.0.1"
 CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
 )
+OF_NODES = (
+    "deployment-controller",
+    "endpointslice-controller",
+    "node-lifecycle-controller",
+    "persistentvolume-binder-controller",
+    "pod-garbage-collector-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+)
+"""Those whose work is in vain where no kubelet runs pods."""
+
+SERVICES = "10.96.0.0/24"
+SERVICE, NAME = "10.96.0.1", "kubernetes.default.svc"
+"""Of the API server, inside of the cluster."""
 
 
 class ControlPlane:
     """Running servers. `url` is the API server's, `certificate` that of the authority that signed its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, address: str = LOOPBACK) -> None:
+        self._folder, self._address = folder, address
         self._programs = programs(KUBERNETES)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._ports = {name: free_port() for name in ("etcd", "peers", "api", "scheduler", "controllers")}
         authority = Authority(folder / "certificates", "authority")
         self.certificate = authority.certificate
-        self._certificate, self._key = authority.issue("api")
+        self._certificate, self._key = authority.issue("api", address, SERVICE, NAME)
         self._signing_key()
-        self.url = f"https://127.0.0.1:{self._ports['api']}"
+        self.url = f"https://{address}:{self._ports['api']}"
         tokens = folder / "tokens.csv"
         tokens.write_text(f"{ADMIN},{ADMIN},0,system:masters\n")
 
@@ -68,7 +85,7 @@ class ControlPlane:
                 f"--kubeconfig={config}",
                 "--leader-elect=false",
                 *self._listening("controllers"),
-                f"--controllers={','.join(CONTROLLERS)}",
+                f"--controllers={','.join((*CONTROLLERS, *(() if self._alone else OF_NODES)))}",
                 f"--root-ca-file={self.certificate}",
                 f"--service-account-private-key-file={self._folder / 'accounts.key'}",
             ],
@@ -82,7 +99,7 @@ class ControlPlane:
             "kube-apiserver",
             [
                 f"--etcd-servers=http://127.0.0.1:{self._ports['etcd']}",
-                "--bind-address=127.0.0.1",
+                f"--bind-address={self._address}",
                 f"--secure-port={self._ports['api']}",
                 f"--tls-cert-file={self._certificate}",
                 f"--tls-private-key-file={self._key}",
@@ -91,11 +108,17 @@ class ControlPlane:
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={accounts}.pub",
                 f"--service-account-signing-key-file={accounts}.key",
-                "--service-cluster-ip-range=10.96.0.0/24",
-                "--endpoint-reconciler-type=none",  # it would refuse an address of the loopback
+                f"--service-cluster-ip-range={SERVICES}",
+                "--kubelet-preferred-address-types=InternalIP",  # only the node knows its name
+                # An address of the loopback is refused as one of a service.
+                f"--endpoint-reconciler-type={'none' if self._alone else 'lease'}",
             ],
         )
         self._await("the API server", self._ready)
+
+    @property
+    def _alone(self) -> bool:
+        return self._address == LOOPBACK
 
     def kill_api(self) -> None:
         """SIGKILL to the API server alone."""
@@ -129,7 +152,8 @@ class ControlPlane:
     def kubeconfig(self, token: str, namespace: str = "default") -> Path:
         """A kubeconfig with that token."""
         path = self._folder / f"kubeconfig-{abs(hash((token, namespace)))}"
-        cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
+        authority = base64.b64encode(self.certificate.read_bytes()).decode()
+        cluster = {"server": self.url, "certificate-authority-data": authority}
         path.write_text(
             yaml.safe_dump(
                 {
@@ -156,15 +180,11 @@ class ControlPlane:
             resource.create(body=document, **place, **more, query_params=[("fieldValidation", "Strict")])
 
     def end(self) -> None:
-        """End all of it."""
-        for process in reversed(self._running.values()):
-            process.terminate()
+        """End all of it. The servers would take 20 s to end in order, and nobody needs their data."""
         for process in self._running.values():
-            try:
-                process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(timeout=10)
+            process.kill()
+        for process in self._running.values():
+            process.wait(timeout=20)
 
     def _start_etcd(self) -> None:
         clients, peers = (f"http://127.0.0.1:{self._ports[name]}" for name in ("etcd", "peers"))
@@ -230,10 +250,10 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane() -> Iterator[ControlPlane]:
-    """A control plane; all of it is ended, and its folder removed, at the end."""
+def control_plane(address: str = LOOPBACK) -> Iterator[ControlPlane]:
+    """A control plane whose API server listens on `address`; all of it is ended, and its folder removed, at the end."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-kubernetes-"))
-    made = ControlPlane(folder)
+    made = ControlPlane(folder, address)
     try:
         made.start()
         yield made

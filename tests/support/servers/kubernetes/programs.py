@@ -37,19 +37,26 @@ class Module:
     Args:
         go: the least version of Go that it wants.
         programs: name of a program -> its package.
+        main: packages of the module of which a program is made that is no package of it; the first has `Run`.
     """
 
     path: str
     version: str
     go: str
     programs: Mapping[str, str]
+    main: tuple[str, ...] = ()
 
     def build_file(self) -> str:
         """The go.mod of a module that requires this one, with the libraries of Kubernetes of one version."""
         libraries = "\n".join(f"replace {name} => {name} v0.{VERSION.partition('.')[2]}" for name in _libraries())
         return f"module built\ngo {self.go}\nrequire {self.path} v{self.version}\n{libraries}\n"
 
-    def imports(self) -> str:
+    def source(self) -> str:
+        """The Go file of the module that is built: a program, or what keeps `go mod tidy` from forgetting packages."""
+        if self.main:
+            first, *others = (f"{self.path}/{package}" for package in self.main)
+            lines = "\n".join(f'import _ "{package}"' for package in others)
+            return f'package main\n\nimport "{first}"\n{lines}\n\nfunc main() {{ {first.rpartition("/")[2]}.Run() }}\n'
         lines = "\n".join(f'import _ "{package}"' for package in self.programs.values())
         return f"//go:build tools\n\npackage tools\n\n{lines}\n"
 
@@ -65,6 +72,21 @@ KUBERNETES = Module(
         "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     },
 )
+NODE = Module(
+    KUBERNETES.path,
+    VERSION,
+    KUBERNETES.go,
+    {"kubelet": "k8s.io/kubernetes/cmd/kubelet", "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy"},
+)
+DNS = Module(
+    "github.com/coredns/coredns",
+    "1.13.1",
+    "1.24.0",
+    {"coredns": "."},
+    main=("coremain", "plugin/errors", "plugin/kubernetes"),
+)
+"""CoreDNS with what the names of a cluster need: with all of its plugins it has the clients of every cloud."""
+
 HELM = Module("helm.sh/helm/v3", "3.19.5", "1.24.0", {"helm": "helm.sh/helm/v3/cmd/helm"})
 
 
@@ -91,10 +113,11 @@ def _build(module: Module, folder: Path) -> None:
     work = folder / "build"
     work.mkdir(exist_ok=True)
     (work / "go.mod").write_text(module.build_file())
-    (work / "imports.go").write_text(module.imports())
+    (work / "imports.go").write_text(module.source())
     _go(work, "mod", "tidy")
     for name, package in module.programs.items():
-        _go(work, "build", *_FLAGS, "-o", str(folder / name), package)
+        if not (folder / name).is_file():
+            _go(work, "build", *_FLAGS, "-o", str(folder / name), package)
 
 
 def _libraries() -> list[str]:
