@@ -59,7 +59,7 @@ def drilled(workspace: Workspace) -> str:
 
 def audited(workspace: Workspace, spark: str) -> str:
     """What the audit says; it is refused on the versions that lack the reader of state, and on no other."""
-    answer = in_process(workspace.project, "audit", "flights", "--json")
+    answer = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
     if not lacks(parsed(spark), PROGRAMS["audit"]):
         assert answer.code == 0, answer
         return "balanced"
