@@ -109,7 +109,7 @@ def test_a_stream_runs_on_this_version(
         fault="kill_driver",
         oracle="twin",
         spark=json.dumps(spark),
-        batches=3,
+        batches=12,
         min_records=1000,
     ) as workspace:
         found = seen(workspace)

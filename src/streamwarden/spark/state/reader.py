@@ -8,11 +8,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from streamwarden.checkpoint.formats.uris import is_plain, of_hadoop, to_hadoop
+from streamwarden.spark.internals.state.stores import state_reader
 
 
 def state_after(spark: SparkSession, checkpoint: str, batch: int, options: Mapping[str, str]) -> DataFrame:
     """The rows of one table of state after `batch`. options: which one; Spark's default is that of operator 0."""
-    return spark.read.format("statestore").option("batchId", batch).options(**options).load(checkpoint)
+    return state_reader(spark).option("batchId", batch).options(**options).load(checkpoint)
 
 
 @contextmanager

@@ -7,13 +7,20 @@ the session. Spark's own rewriter reads through that option.
 
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
+
+
+def state_reader(session: SparkSession) -> DataFrameReader:
+    """Spark's reader of state. Before 4.3 its tasks look for the coordinator of the state stores, which a session
+    starts together with its manager of queries, and fail in a session that has none."""
+    _ = session.streams
+    return session.read.format("statestore")
 
 
 def whole_store(session: SparkSession, checkpoint: str, batch: int, operator: int, store: str) -> DataFrame:
     """The rows of a store after a batch, with the number of their `partition`."""
-    reader = session.read.format("statestore").option("_readAllColumnFamilies", "true")
+    reader = state_reader(session).option("_readAllColumnFamilies", "true")
     options = {"batchId": str(batch), "operatorId": str(operator), "storeName": store}
     return reader.options(**options).load(checkpoint).withColumn("partition", f.spark_partition_id())
 
