@@ -79,7 +79,8 @@ class ScriptTwin:
             writer.trigger(**ONE_BATCH)
             execution = start()
             await_batch(f"the query {query.name}", execution, query.checkpoint, self.batch)
-            records += sum(report.numInputRows for report in execution.recentProgress if report.batchId == self.batch)
+            reports = execution.recentProgress
+            records += sum(report["numInputRows"] for report in reports if report["batchId"] == self.batch)
         self._ended[query.name] = execution
         self.done[query.name] = {"records": records, "plan": analyzed_plan(writer)}
         return execution

@@ -116,9 +116,9 @@ def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
     await_batch("the query", query, spec.checkpoint, batch)
     generated = isinstance(spec.source, GeneratedSource)
     return sum(
-        source.numInputRows
+        source["numInputRows"]  # Spark 3.5 gives dictionaries, and the classes of later versions are some
         for report in query.recentProgress
-        if report.batchId == batch
-        for source in report.sources
-        if generated or _CLOCK not in source.description
+        if report["batchId"] == batch
+        for source in report["sources"]
+        if generated or _CLOCK not in source["description"]
     )
