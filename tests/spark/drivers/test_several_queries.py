@@ -187,7 +187,10 @@ def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(wo
     run(world, "check", "--json")
     (world.data / "slow").touch()
     world.publish(1)
-    until("a long batch", lambda: log_position(open_path(units["picky_one"].checkpoint)).gap == 1)
+    position = {name: open_path(unit.checkpoint) for name, unit in units.items()}
+    newest = world.published - 1  # each file is a batch
+    until("a long batch", lambda: log_position(position["picky_one"]).gap == 1)
+    until("the plans of both", lambda: [log_position(at).planned for at in position.values()] == [newest, newest])
     driver = _driver(world)
     assert run(world, "stop", "pair").code == Exit.OK
     assert {log_position(open_path(each.checkpoint)).gap for each in units.values()} == {0}
