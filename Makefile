@@ -33,7 +33,7 @@ test-full: setup-tests lint types layers ## every combination, and 10,000 genera
 	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 
-test-unit: setup ## the tests without Spark and Airflow (35 s)
+test-unit: setup ## the tests without Spark and Airflow (45 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && mkdir "$$temporary/claims" && \
 		tests() { \
 			$(BIN)/python -m pytest tests/unit -q --claims="$$temporary/claims" --basetemp="$$temporary/$$1" \
