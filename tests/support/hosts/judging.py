@@ -42,15 +42,17 @@ def report(stream: HostedStream, took: float) -> None:
     print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
 
 
-def require_in_time(stream: HostedStream, took: float) -> None:
-    """The other host has taken over within `WITHIN`, on a machine that starts a driver in `START`. A busy one
-    gets twice the time by which it was slower at the start of the first driver."""
+def allowed(stream: HostedStream) -> float:
+    """Seconds within which the other host has to take over: `WITHIN`, on a machine that starts a driver in `START`. A
+    busy one gets twice the time by which it was slower at the start of the first driver."""
     slower = max(0.0, stream.first_start() - START)
-    assert took <= WITHIN + 2 * slower, f"the first driver began {slower:.1f} s late\n{stream.timeline(time.time())}"
+    print(f"the first driver began {slower:.1f} s late")
+    return WITHIN + 2 * slower
 
 
-def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None:
-    """Nothing is lost, and nothing is there twice; nobody wrote after another one had taken over.
+def defects(stream: HostedStream, *, woke: bool = False) -> dict[str, list[object]]:
+    """What went wrong, once the output has as many events as were published: events that are missing, that nobody
+    published, or that are there twice, and what a host wrote after another one had taken over. Empty: nothing.
 
     Args:
         woke: the old driver stood still in the middle of a batch, and then went on until it saw the loss of its lease,
@@ -64,9 +66,12 @@ def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None
         90,
         told=lambda: f"missing: {len(stream.events.ids - set(stream.delivered()))}; {stream.written()[-5:]}",
     )
-    counts = stream.delivered()
-    assert set(counts) == stream.events.ids
-    assert max(counts.values()) == 1
-    second = [file for file in overlaps(stream.written()) if not woke or stream.counts(file)]
-    assert second == [], f"second writer: {second}, among the last of {stream.written()[-60:]}"
-    assert stream.beside() == []
+    counts, published = stream.delivered(), stream.events.ids
+    found: dict[str, list[object]] = {
+        "missing": [*published - set(counts)],
+        "unknown": [*set(counts) - published],
+        "twice": [event for event, times in counts.items() if times > 1],
+        "second writer": [file for file in overlaps(stream.written()) if not woke or stream.counts(file)],
+        "beside": [*stream.beside()],
+    }
+    return {kind: what for kind, what in found.items() if what}
