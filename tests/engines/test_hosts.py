@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.hosts import network, share
-from support.hosts.events import NAME
+from support.hosts.events import NAME, declare
 from support.hosts.judging import all_report, allowed, defects, report, running_on_one
 from support.hosts.park import STORE, Park, park
 from support.hosts.streams import HostedStream
@@ -23,11 +23,17 @@ pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 UNFENCED = """
 
+import os
+from pathlib import Path
+
 from streamwarden.spark.watches.fence import FenceWatch
 
 FenceWatch.turn = lambda self: False
+temporary = Path(os.environ["STREAMWARDEN_FOLDER"], "tmp")
+temporary.symlink_to(temporary.rename(temporary.with_name("kept")))
 """
-"""At the end of a job: its driver looks for no fence."""
+"""At the end of a job: its driver looks for no fence, and keeps its temporary files. The start of the next driver
+removes those of one that has lost its lease, but follows no link."""
 
 
 @pytest.fixture
@@ -163,11 +169,16 @@ def test_the_drain_of_a_host_moves_its_stream_at_a_batch_boundary(hosts: Park) -
 
 
 def test_without_the_fence_the_judge_sees_two_writers(hosts: Park) -> None:
-    """The negative control: a driver that is cut off from the store, and looks for no fence. Spark's own check ends one
-    of the two drivers again and again; here it is the one that has the lease."""
+    """The negative control: a driver that is cut off from the store, and looks for no fence. Spark's own check lets one
+    of two drivers plan a batch, and ends the other one; the one that has the lease looks for input once an hour here,
+    so that it is not the first."""
     stream = HostedStream(hosts, job_says=UNFENCED)
+    declare(hosts.hosts["two"].disk / "project", job_says=UNFENCED, trigger={"processing_time": "1 hour"})
+    runs = "SELECT count(*) FROM drivers WHERE host LIKE 'two/%%' AND started_at IS NOT NULL"
     with running_on_one(stream):
         hosts.network.cut("one", STORE)
-        cut_at = time.time()
-        second = until("one commits beside two", stream.beside, 120, told=lambda: stream.timeline(cut_at))
+    cut_at = time.time()
+    until("two runs the stream", lambda: hosts.ask(runs) == [(1,)], 120)
+    stream.events.publish()
+    second = until("one commits beside two", stream.beside, 60, told=lambda: stream.timeline(cut_at))
     assert {file.host for file in second} == {"one"}
