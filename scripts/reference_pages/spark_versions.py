@@ -55,7 +55,7 @@ def _table(seen: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def _lacking() -> Iterator[str]:
-    yield "| Spark | has | before |"
+    yield "| since Spark | feature | on an older version |"
     yield "|---|---|---|"
     for feature in Feature:
         since = feature.value

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from support.hosts import network, share
 from support.hosts.host import LOCAL, SHARED
 from support.hosts.park import STORE, Park, park
 
@@ -30,8 +29,6 @@ IDENTITY = (
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Park]:
-    network.require()
-    share.require()
     with park("one", "two") as made:
         yield made
 
@@ -106,8 +103,6 @@ def test_a_shared_folder_that_hangs_lets_its_host_wait_and_no_other(hosts: Park)
 
 def test_a_host_without_power_has_no_process_and_says_no_goodbye() -> None:
     """Its peer keeps the connection: a kernel that ends a process in good order would close it."""
-    network.require()
-    share.require()
     with park("one", "two") as made:
         one = made.hosts["one"]
         url = made.store.connection("streamwarden")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import network, share
 from support.hosts.events import NAME, declare
 from support.hosts.judging import all_report, allowed, defects, report, running_on_one
 from support.hosts.park import STORE, Park, park
@@ -38,8 +37,6 @@ removes those of one that has lost its lease, but follows no link."""
 
 @pytest.fixture
 def hosts() -> Iterator[Park]:
-    network.require()
-    share.require()
     with park("one", "two") as made:
         yield made
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.hosts import network, share
 from support.hosts.judging import all_report, allowed, defects, report, running_on_one
 from support.hosts.lakes import LakeStream
 from support.hosts.park import LAKE, STORE, Park, park
@@ -22,8 +21,6 @@ pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 @pytest.fixture
 def hosts() -> Iterator[Park]:
-    network.require()
-    share.require()
     with park("one", "two", lake=True) as made:
         yield made
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from support.hosts import network, share
 from support.hosts.judging import allowed, defects, report, running_on_one
 from support.hosts.park import BROKER, DATABASE, STORE, Park, park
 from support.hosts.sinks import TableStream, TopicStream
@@ -19,16 +18,12 @@ pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 @pytest.fixture
 def with_broker() -> Iterator[Park]:
-    network.require()
-    share.require()
     with park("one", "two", broker=True) as made:
         yield made
 
 
 @pytest.fixture
 def with_database() -> Iterator[Park]:
-    network.require()
-    share.require()
     with park("one", "two", database=True) as made:
         yield made
 

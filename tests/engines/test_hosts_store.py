@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.hosts import network, share
 from support.hosts.park import Park, park
 
 pytestmark = pytest.mark.full
@@ -43,8 +42,6 @@ Store(sys.argv[1])._database.write(lambda connection: connection.exec_driver_sql
 
 @pytest.fixture
 def hosts() -> Iterator[Park]:
-    network.require()
-    share.require()
     with park("one", "two") as made:
         yield made
 

@@ -18,7 +18,9 @@ import sqlalchemy as sa
 from streamwarden.adapters.jvm import maven
 from support.hosts.host import Host
 from support.hosts.network import Network, Plug, network
+from support.hosts.network import require as require_network
 from support.hosts.share import Share
+from support.hosts.share import require as require_share
 from support.servers import kafka_broker, object_store, postgres_server
 from support.servers.kafka_broker import Broker
 from support.servers.object_store import ObjectStore
@@ -123,7 +125,9 @@ class Park:
 @contextmanager
 def park(*names: str, broker: bool = False, database: bool = False, lake: bool = False) -> Iterator[Park]:
     """Hosts with these names, a store and, if they are wanted, a broker, a database for output and an object store. At
-    the end all is off and removed."""
+    the end all is off and removed. Skips the test where they cannot be had."""
+    require_network()
+    require_share()
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-hosts-"))
     try:
         with ExitStack() as stack:
