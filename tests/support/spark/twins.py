@@ -8,6 +8,7 @@ from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.sections import OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
+from streamwarden.lifecycle.forks.started import fork_queries
 from streamwarden.services.twins.comparison import Witness
 from streamwarden.services.twins.scripts import ScriptWitness
 from streamwarden.stream.spec import StreamSpec
@@ -38,7 +39,8 @@ def compared_with_twin(
         spec=spec,
     )
     if spec.fork is not None:
-        return ScriptWitness(run, home, VerificationSpec(key=key), within=300.0).report()
+        by_query = {query.name: recorded(spec.name, query.name) for query in fork_queries(spec)}
+        return ScriptWitness(run, home, VerificationSpec(key=key), by_query, within=300.0).report()
     starts, first = recorded(spec.name), 0 if after is None else after + 1
     return Witness(run, home, VerificationSpec(key=key), starts=starts, first=first, within=300.0).report()
 

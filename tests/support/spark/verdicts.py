@@ -13,13 +13,17 @@ from streamwarden.verification.reconciliation import Reconciliation
 from support.spark.drivers import OPEN
 
 
-def recorded(stream: str) -> tuple[Start, ...]:
-    """The starts of a stream's drivers, in whichever open project they ran. A forged copy of a run has its name."""
+def recorded(stream: str, query: str | None = None) -> tuple[Start, ...]:
+    """The starts of a stream's drivers, in whichever open project they ran. A forged copy of a run has its name.
+
+    Args:
+        query: of a script's fork.
+    """
     found: list[Start] = []
     for made in OPEN:
         checkpoints = {record.checkpoint for record in made.store.drivers.history(stream, 0.0)}
         for checkpoint in sorted(checkpoints):
-            found += starts_of(made.store, stream, checkpoint)
+            found += starts_of(made.store, stream, checkpoint, query)
     return tuple(sorted(found, key=lambda start: start.at))
 
 

@@ -32,6 +32,7 @@ from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
+from streamwarden.lifecycle.forks.started import fork_queries
 from streamwarden.lifecycle.handovers import Handover, ran_again, read_handovers
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
@@ -39,7 +40,7 @@ from streamwarden.lifecycle.script_queries import WritingFunction
 from streamwarden.lint.batch_id import appends
 from streamwarden.progress import Progress
 from streamwarden.services.analysis.jobs import job_facts
-from streamwarden.services.forks.scripts import fork_queries, unplanned
+from streamwarden.services.forks.scripts import unplanned
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
 

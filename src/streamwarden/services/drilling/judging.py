@@ -12,6 +12,7 @@ from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import Copies, ForkView, Judgement
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
+from streamwarden.lifecycle.forks.started import fork_queries
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
@@ -87,7 +88,8 @@ class ForkVerifier:
         _import_beside()
         home = self._archive.folder(run_id) / TWIN
         if fork.spec.fork is not None:
-            return ScriptWitness(fork, home, verification, within).report()
+            starts = {query.name: self._starts(fork, clock_steps, query.name) for query in fork_queries(fork.spec)}
+            return ScriptWitness(fork, home, verification, starts, within).report()
         witness = Witness(
             fork=fork,
             home=home,
@@ -110,9 +112,13 @@ class ForkVerifier:
         origin = self._origin(fork)
         return places if origin is None else [*places, *written_places(origin)]
 
-    def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds]) -> tuple[Start, ...]:
-        """The starts of the fork's own drivers, and those of its origin's before it was forked."""
-        starts = starts_of(self._store, fork.stream, fork.checkpoint)
+    def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds], query: str | None = None) -> tuple[Start, ...]:
+        """The starts of the fork's own drivers, and those of its origin's before it was forked.
+
+        Args:
+            query: of a script, which has a checkpoint of its own.
+        """
+        starts = starts_of(self._store, fork.stream, fork.checkpoint, query)
         own = tuple(replace(start, clock_steps=tuple(clock_steps)) for start in starts)
         if fork.batch is None or not own:
             return own

@@ -14,6 +14,8 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sink import newest_entry
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.forks.scripts import OutputKind
+from streamwarden.lifecycle.forks.started import fork_queries
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.comparing.starts import Start
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 LOGS_AT_LAUNCH: Final = "logs_at_launch"
 """Kind of the event that names the checkpoint, its `query_id` and its newest batches as text: `planned`, `committed`,
-`sink`. What is not there is left out."""
+`sink`. Each query of a script's fork has its own, as `QUERY.planned` and so on. What is not there is left out."""
 
 ATTEMPTS: Final = 3
 PAUSE: Final = 0.5
@@ -33,14 +35,25 @@ the driver waits for this."""
 def read_logs(spec: StreamSpec) -> dict[str, str]:
     """The newest batches of the logs now, and the query's id. Raises CheckpointError or OSError if the storage cannot
     be read."""
-    connection = spec.storage.connection
-    position = log_position(open_path(spec.checkpoint, connection))
-    sink = None
-    if spec.sink.MANIFEST and spec.sink.path is not None:
-        sink = newest_entry(open_path(spec.sink.path, connection))
+    found = _read_logs(spec, spec.checkpoint, spec.sink.path if spec.sink.MANIFEST else None)
+    for query in fork_queries(spec):
+        manifest = query.output if query.kind is OutputKind.FILES else None
+        logs = _read_logs(spec, query.checkpoint, manifest)
+        found |= {_of_query(query.name, name): value for name, value in logs.items()}
+    return found
+
+
+def _read_logs(spec: StreamSpec, checkpoint: str, output: str | None) -> dict[str, str]:
+    """The logs of one checkpoint, and of the manifest in the folder `output`; None: the sink has no manifest."""
+    position = log_position(open_path(checkpoint, spec.storage.connection))
+    sink = None if output is None else newest_entry(open_path(output, spec.storage.connection))
     numbers = {"planned": position.planned, "committed": position.committed, "sink": sink}
     found = {"query_id": position.query_id, **numbers}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _of_query(query: str, name: str) -> str:
+    return f"{query}.{name}"
 
 
 def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> None:
@@ -59,12 +72,17 @@ def _keep(store: Store, spec: StreamSpec, driver_id: str, at: float) -> None:
     store.drivers.event(DriverEvent(driver_id=driver_id, at=at, kind=LOGS_AT_LAUNCH, detail=detail))
 
 
-def starts_of(store: Store, stream: str, checkpoint: str) -> tuple[Start, ...]:
+def starts_of(store: Store, stream: str, checkpoint: str, query: str | None = None) -> tuple[Start, ...]:
     """The starts of a stream's drivers on this checkpoint, oldest first, those without a record of the logs included.
-    Raises StoreError."""
+
+    Args:
+        query: of a script's fork, whose logs are below this checkpoint; None: the checkpoint itself is a query's.
+
+    Raises StoreError.
+    """
     events = {event.driver_id: event for event in store.drivers.events_of(stream, LOGS_AT_LAUNCH)}
     return tuple(
-        _start(record, events.get(record.driver_id))
+        _start(record, events.get(record.driver_id), query)
         for record in store.drivers.history(stream, 0.0)
         if record.checkpoint == checkpoint
     )
@@ -81,17 +99,14 @@ def committed_at_launch(store: Store, stream: str, query_id: str, since: float) 
     return max((batch for batch in found if batch is not None), default=None)
 
 
-def _start(record: DriverRecord, event: DriverEvent | None) -> Start:
+def _start(record: DriverRecord, event: DriverEvent | None, query: str | None) -> Start:
     ended = None if record.exit is None else record.exit.ended_at
     if event is None:
         return Start(at=record.launched_at, planned=None, committed=None, ended=ended, logs_known=False)
-    return Start(
-        at=event.at,
-        planned=_number(event, "planned"),
-        committed=_number(event, "committed"),
-        sink=_number(event, "sink"),
-        ended=ended,
+    planned, committed, sink = (
+        _number(event, name if query is None else _of_query(query, name)) for name in ("planned", "committed", "sink")
     )
+    return Start(at=event.at, planned=planned, committed=committed, sink=sink, ended=ended)
 
 
 def _number(event: DriverEvent, name: str) -> int | None:

@@ -6,7 +6,7 @@ Such a fork begins with empty checkpoints. It reads the stream's own input, whic
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from streamwarden import sources
 from streamwarden.adapters.storage.files import open_path
@@ -17,14 +17,11 @@ from streamwarden.checkpoint.formats.sources import file_source_log, source_entr
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.checkpoint.pattern_names import read_again
 from streamwarden.errors import CheckpointError, JobError
-from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
 from streamwarden.lifecycle.forks.plan import log_ends
 from streamwarden.lifecycle.forks.script_sources import is_hidden, is_read, is_recursive, is_whole
 from streamwarden.lifecycle.forks.scripts import (
-    INDEX,
     ForkQuery,
-    OutputKind,
     has_output,
     input_place,
     output_place,
@@ -32,12 +29,12 @@ from streamwarden.lifecycle.forks.scripts import (
 )
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
-from streamwarden.lifecycle.script_queries import NamedInput, WritingFunction
+from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
 from streamwarden.sources.base import StoredSource
 from streamwarden.sources.changed_input import changed_since_read, input_changed
-from streamwarden.stream.spec import ScriptFork, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
 _READABLE: Final = tuple(
     name for kind in sources.KINDS.values() if issubclass(kind, StoredSource) for name in kind.FORMATS
@@ -180,34 +177,6 @@ def _listed(source: NamedInput, connection: str | None) -> list[InputFile] | Non
     except OSError:
         return None
     return [InputFile(name, entry.size) for name, entry in files if is_read(name, recursive=recursive)]
-
-
-# The queries
-
-
-def fork_queries(spec: StreamSpec) -> tuple[ForkQuery, ...]:
-    """The queries that the drivers of a script's fork have started, those with an output first, then by their order.
-
-    Empty before the first one started, and for every other stream."""
-    if spec.fork is None:
-        return ()
-    queries = started_queries(spec.fork)
-    return tuple(sorted(queries, key=lambda query: (query.kind is OutputKind.NOTHING, query.order)))
-
-
-def started_queries(script: ScriptFork) -> list[ForkQuery]:
-    """The queries that the drivers of a fork have recorded."""
-    documents = [read_document(path) for path in sorted(Path(script.output, INDEX).glob("*.json"))]
-    return [_query(document) for document in documents if document]
-
-
-def _query(document: dict[str, Any]) -> ForkQuery:
-    sources = tuple(NamedInput(**source) for source in document["sources"])
-    texts = {name: tuple(document[name]) for name in ("inputs", "changed")}
-    given = document["function"]
-    function = None if given is None else WritingFunction(**given)
-    typed = {**texts, "sources": sources, "function": function, "kind": OutputKind(document["kind"])}
-    return ForkQuery(**{**document, **typed})
 
 
 def unplanned(query: ForkQuery, connection: str | None = None) -> int:

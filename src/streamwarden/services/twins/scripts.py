@@ -15,7 +15,8 @@ from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
-from streamwarden.services.forks.scripts import files_read_again, fork_queries, require_unchanged, unread
+from streamwarden.lifecycle.forks.started import fork_queries
+from streamwarden.services.forks.scripts import files_read_again, require_unchanged, unread
 from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.comparison import run_twin, watermark_problems, watermarks_in
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
@@ -27,6 +28,7 @@ from streamwarden.sinks.output import Output
 from streamwarden.sinks.own_writes import folders_of, format_in
 from streamwarden.stream.spec import ForeachBatch, StreamSpec
 from streamwarden.units import Seconds, format_count
+from streamwarden.verification.comparing.starts import Start, restarts
 from streamwarden.verification.reconciliation import KINDS, Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 
@@ -111,12 +113,14 @@ class ScriptWitness:
 
     Args:
         home: the folder of the twins.
+        starts: of the fork's drivers, as recorded for each query: by its name.
         within: how long each twin may take.
     """
 
     fork: ForkView
     home: Path
     verification: VerificationSpec
+    starts: Mapping[str, Sequence[Start]]
     within: Seconds
 
     def report(self) -> TwinReport:
@@ -199,7 +203,8 @@ class ScriptWitness:
         elif query.name not in done:
             problems.append("the script did not start this query in the twin")
         else:
-            problems += watermark_problems(place, open_path(its_query.checkpoint), batches, frozenset(), facts["plan"])
+            skipped = restarts(self.starts[query.name]).skipped
+            problems += watermark_problems(place, open_path(its_query.checkpoint), batches, skipped, facts["plan"])
         problems += start_problems(query, fork_queries(self.fork.spec), fork_queries(twin))
         problems += [*_never_read(unread(query, query.listed)), *files_read_again(query, batches)]
         key = self._key(query, facts["plan"], its)

@@ -10,8 +10,9 @@ from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.driver_folder import write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
+from streamwarden.lifecycle.forks.started import started_queries
 from streamwarden.lifecycle.script_queries import writing_function
-from streamwarden.services.forks.scripts import listed, require_repeatable, started_queries
+from streamwarden.services.forks.scripts import listed, require_repeatable
 from streamwarden.spark.internals.readers_writers import clear_layout, format_of, options_of
 from streamwarden.spark.scripts.batch_writes import BatchWrites
 from streamwarden.spark.scripts.captures import Capture

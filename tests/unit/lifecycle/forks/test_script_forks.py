@@ -10,10 +10,11 @@ import pytest
 from streamwarden.errors import CheckpointError, JobError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.scripts import ForkQueries, ForkQuery, OutputKind, output_kind, query_name
+from streamwarden.lifecycle.forks.started import fork_queries
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.forks.scripts import files_read_again, fork_queries, require_repeatable, unplanned, unread
+from streamwarden.services.forks.scripts import files_read_again, require_repeatable, unplanned, unread
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource

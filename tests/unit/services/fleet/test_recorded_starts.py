@@ -1,6 +1,6 @@
 """What the launcher keeps of the logs before a driver exists, and what a verification reads of it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +8,13 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.errors import CheckpointError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.driver_folder import write_document
+from streamwarden.lifecycle.forks.scripts import INDEX, ForkQuery, OutputKind
 from streamwarden.services.fleet import recorded_starts
 from streamwarden.services.fleet.recorded_starts import keep_start, starts_of
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream.spec import StorageSpec, StreamSpec
+from streamwarden.stream.spec import ScriptFork, SinkSpec, StorageSpec, StreamSpec
 from streamwarden.verification.comparing.starts import Start
 
 
@@ -64,6 +66,30 @@ def test_a_start_on_another_checkpoint_explains_nothing_here(store: Store, spec:
     launch(store, replace(spec, checkpoint=spec.checkpoint + "-new"), "one", 1.0)
     launch(store, replace(spec, name="other"), "two", 2.0)
     assert starts_of(store, spec.name, spec.checkpoint) == ()
+
+
+def test_each_query_of_a_scripts_fork_has_its_own_starts(store: Store, spec: StreamSpec, tmp_path: Path) -> None:
+    output = str(tmp_path / "fork")
+    forked = replace(spec, sink=SinkSpec(), fork=ScriptFork(output=output))
+    launch(store, forked, "one", 1.0)
+    query = ForkQuery(
+        name="sums",
+        order=1,
+        checkpoint=f"{spec.checkpoint}/sums",
+        kind=OutputKind.FILES,
+        output=f"{output}/sums",
+        instead_of="sums",
+        format="parquet",
+    )
+    Path(output, INDEX).mkdir(parents=True)
+    write_document(Path(output, INDEX, "sums.json"), asdict(query))
+    write(query.checkpoint, "offsets/0", "offsets/1", "commits/0")
+    write(str(query.output), "_spark_metadata/0", "_spark_metadata/1")
+    launch(store, forked, "two", 6.0)
+    never, cut = starts_of(store, spec.name, spec.checkpoint, "sums")
+    assert (never.planned, never.committed, never.sink) == (None, None, None)
+    assert (cut.planned, cut.committed, cut.sink) == (1, 0, 1)
+    assert cut.is_skip
 
 
 def test_a_driver_whose_logs_cannot_be_read_is_launched_and_its_start_is_known_without_them(

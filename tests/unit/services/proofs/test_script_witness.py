@@ -25,6 +25,7 @@ from streamwarden.services.twins.scripts import QueryVerdict, ScriptWitness, tog
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_captured
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
+from streamwarden.verification.comparing.starts import Start
 from streamwarden.verification.tolerance import Tolerance
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -116,6 +117,7 @@ class ScriptRun:
         self.fork, self.twin = (self._spec(root / name, foreach_batch) for name in ("fork", "twin"))
         self.home = root / "twins"
         self.format = "kafka"
+        self.starts: list[Start] = []
         self._queries: list[str] = []
 
     def write(self, spec: StreamSpec, file: str, **columns: list[object]) -> None:
@@ -169,7 +171,9 @@ class ScriptRun:
             oracles=(OracleKind.TWIN,),
             spec=self.fork,
         )
-        return ScriptWitness(view, self.home, VerificationSpec(key=key, tolerance=tolerance or {}), within=1.0).report()
+        verification = VerificationSpec(key=key, tolerance=tolerance or {})
+        starts = dict.fromkeys(self._queries, self.starts)
+        return ScriptWitness(view, self.home, verification, starts, within=1.0).report()
 
     def done(self) -> Execution:
         """What Spark reports of the twin's batches."""
@@ -213,6 +217,19 @@ def patched(made: ScriptRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(making, "make", lambda *args, **named: twin)
     monkeypatch.setattr(comparison, "execute", lambda *args, **named: made.done())
     return made
+
+
+@pytest.mark.parametrize(("manifest", "problems"), [(None, 1), (0, 0)])
+def test_a_watermark_stays_where_it_was_only_in_a_batch_that_a_start_found_written(
+    run: ScriptRun, manifest: int | None, problems: int
+) -> None:
+    run.add("sums", id=[1, 2])
+    moved = {"nextBatchWatermarkMs": 5_000}
+    Path(run.twin.checkpoint, "sums/commits/0").write_text(f"v1\n{json.dumps(moved)}\n")
+    run.starts = [Start(at=1.0, planned=0, committed=None, sink=manifest)]
+    found = run.report("id").outcome.problems
+    assert len(found) == problems
+    assert all("after batch 0 it is 0 ms, and 5000 ms in the twin" in problem for problem in found)
 
 
 def test_the_declared_key_holds_for_each_query_that_has_its_columns(run: ScriptRun) -> None:
