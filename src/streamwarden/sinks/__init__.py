@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streamwarden.sinks.files.formats import FilesSink
+from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -14,6 +15,7 @@ KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "files": FilesSink,
     "postgresql": PostgresqlSink,
     "kafka": KafkaSink,
+    "iceberg": IcebergSink,
     "script": SinkSpec,
 }
 """A stream whose file names no kind has the first."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.jvm import maven
+from streamwarden.checkpoint.spark_support import NEWEST, Version, parsed, shown
 from streamwarden.errors import ProcessError
 from streamwarden.stream.spec import StreamSpec
 
@@ -18,16 +19,18 @@ _PLACES: Final = (_JARS, "spark.jars.packages")
 class Connector:
     """Jars of one pom. A stream whose `spark.conf` names an `artifact` of its own brings all of them itself.
 
-    The elements `name`, `description` and `artifact` of the pom give:
+    The elements `name`, `description`, `artifact` and `spark` of the pom give:
 
     Args:
         what: its name in a message; use: what needs it.
+        spark: the version of Spark that its jars are for; a pom that names none has those for Streamwarden's own.
     """
 
     pom: Path
     what: str
     use: str
     artifact: str
+    spark: Version
 
 
 @cache
@@ -35,7 +38,13 @@ def connectors() -> Mapping[str, Connector]:
     """The connectors by the name of their pom, under which a kind of source or of sink asks for one."""
     poms = {pom: pom.read_text(encoding="utf-8") for pom in sorted(maven.POMS.glob("*.xml"))}
     return {
-        pom.stem: Connector(pom, *(_element(text, name) for name in ("name", "description", "artifact")))
+        pom.stem: Connector(
+            pom,
+            what=_element(text, "name"),
+            use=_element(text, "description"),
+            artifact=_element(text, "artifact"),
+            spark=parsed(_element(text, "spark") or shown(NEWEST)),
+        )
         for pom, text in poms.items()
         if "<artifact>" in text  # another pom is of no connector
     }
