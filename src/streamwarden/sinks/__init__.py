@@ -5,6 +5,7 @@ from typing import Final
 
 from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.files.formats import FilesSink
+from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -16,6 +17,7 @@ KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "postgresql": PostgresqlSink,
     "kafka": KafkaSink,
     "delta": DeltaSink,
+    "iceberg": IcebergSink,
     "script": SinkSpec,
 }
 """A stream whose file names no kind has the first."""
