@@ -129,7 +129,7 @@ def upgrading(root: Path, flights: Path, before: str, after: Path | str) -> Dril
         fault="upgrade_spark",
         oracle="twin",
         spark=json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK, **key_of(environment(before))}),
-        batches=8,
+        batches=12,
         min_records=1000,
         options={"python": str(after)},
     ) as workspace:
