@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.files.formats import FilesSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
@@ -14,6 +15,7 @@ KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "files": FilesSink,
     "postgresql": PostgresqlSink,
     "kafka": KafkaSink,
+    "delta": DeltaSink,
     "script": SinkSpec,
 }
 """A stream whose file names no kind has the first."""
