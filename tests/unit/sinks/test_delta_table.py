@@ -21,6 +21,7 @@ from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.sinks.delta import forks
 from streamwarden.sinks.delta.log import LOG, commit_name, own_batches
 from streamwarden.sinks.delta.output import read_table
+from streamwarden.sinks.delta.shape import shape_of
 from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.delta.written import written_files
 from streamwarden.sinks.output import Output
@@ -158,6 +159,24 @@ def test_a_drill_sees_the_files_of_a_batch_and_when_it_was_committed(spec: Strea
     assert (traces.files, traces.listed) == (1, True)
     assert traces.listed_at == (log_of(spec) / commit_name(3)).stat().st_mtime
     assert spec.sink.listed_at(spec, 7) is None  # type: ignore[attr-defined]
+
+
+def test_the_monitor_counts_files_and_the_log_after_its_checkpoint(spec: StreamSpec) -> None:
+    path = str(spec.sink.path)
+    shape = shape_of(path, None)
+    assert shape is not None
+    assert (shape.files, shape.small, shape.log) == (3, 3, 3)
+    assert shape.bytes == sum(file.stat().st_size for file in Path(path).glob("*.parquet"))
+    DeltaTable(path).create_checkpoint()
+    write(spec, 3, 8)
+    DeltaTable(path).optimize.compact()
+    shape = shape_of(path, None)
+    assert shape is not None
+    assert (shape.files, shape.log, shape.compact) == (1, 2, f"OPTIMIZE delta.`file:{path}`")
+
+
+def test_there_is_no_shape_before_the_first_batch(tmp_path: Path) -> None:
+    assert shape_of(str(tmp_path / "none"), None) is None
 
 
 # Before a launch.

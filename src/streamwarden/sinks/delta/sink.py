@@ -10,6 +10,7 @@ from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.extras import installed
+from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
@@ -38,6 +39,7 @@ class DeltaSink(Sink):
     PLACE: ClassVar[str | None] = "path"
     FORMATS: ClassVar[tuple[str, ...]] = ("delta",)
     CONNECTOR: ClassVar[str | None] = "delta"
+    TABLE_OF_FILES: ClassVar[bool] = True
     LOG: ClassVar[str | None] = LOG
 
     kind: str = "delta"
@@ -97,6 +99,11 @@ class DeltaSink(Sink):
             return None
         consequence = f"query {found[0]} wrote them, and the stream would add the rows of its batches to them"
         return OutputEnd(batch=found[1], where=f"the log of {self.path}", consequence=consequence)
+
+    def shape(self, spec: StreamSpec) -> TableShape | None:
+        from streamwarden.sinks.delta.shape import shape_of
+
+        return shape_of(self.path, spec.storage.connection)
 
     def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
         root, query_id = open_path(self.path, spec.storage.connection), read_query_id(checkpoint_of(spec))
