@@ -114,6 +114,11 @@ class Sink(SinkSpec, ABC):
         """When the batch was entered in the sink's `LOG`, Unix seconds; None: it is not there. Raises OSError."""
         return None
 
+    def newest_listed(self, spec: StreamSpec) -> int | None:
+        """The newest batch of the query in the sink's `LOG`, if Spark does not execute a batch again that is there;
+        None: there is none, or each batch is executed. Raises CheckpointError, OSError."""
+        return None
+
     # Forked.
 
     @abstractmethod

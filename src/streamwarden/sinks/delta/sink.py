@@ -15,7 +15,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
-from streamwarden.sinks.delta.log import LOG, listed_at, newest_of_others
+from streamwarden.sinks.delta.log import LOG, listed_at, newest_of, newest_of_others
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import HDFS, OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
@@ -108,6 +108,11 @@ class DeltaSink(Sink):
     def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
         root, query_id = open_path(self.path, spec.storage.connection), read_query_id(checkpoint_of(spec))
         return None if query_id is None else listed_at(root, query_id, batch)
+
+    def newest_listed(self, spec: StreamSpec) -> int | None:
+        """None in update mode, whose writer executes each batch."""
+        query_id = read_query_id(checkpoint_of(spec)) if self.mode is OutputMode.APPEND else None
+        return None if query_id is None else newest_of(open_path(self.path, spec.storage.connection), query_id)
 
     def forked(self, places: Places) -> DeltaSink:
         return replace(self, path=places.output)
