@@ -13,7 +13,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if window.log is None or window.log.committed is None:
         return CHECK.verdict(window, Status.UNKNOWN, "no batch is committed yet, or the checkpoint was not read")
     if not window.spec.sink.TABLE_OF_FILES:
-        return CHECK.verdict(window, Status.OK, "the output is no table of files that the stream's file declares", 0.0)
+        return CHECK.verdict(window, Status.OK, "the sink shows no files of a table", 0.0)
     if table is None:
         return CHECK.verdict(window, Status.UNKNOWN, "the table could not be read")
     evidence = {"files": table.files, "small": table.small, "bytes": table.bytes, "log": table.log}
