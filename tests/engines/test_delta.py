@@ -23,17 +23,17 @@ from support.spark.environments import RELEASES, environment, key_of
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(2400)]
 
-RECORDS = 3_000
+RECORDS = 6_000
 SMALL: dict[str, Any] = {
     "source": "{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
     "min_records": 1000,
-    "batches": 6,
+    "batches": 12,
 }
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """3,000 flights in 6 files."""
+    """6,000 flights in 12 files."""
     folder = tmp_path_factory.mktemp("flights")
     replay(folder, rows_per_file=500, limit=RECORDS)
     return folder

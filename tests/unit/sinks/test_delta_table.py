@@ -7,6 +7,7 @@ of Spark.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.batch_progress import ListedOutput, read_traces
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.services.fleet.recorded_starts import read_logs
 from streamwarden.sinks.delta import forks
 from streamwarden.sinks.delta.log import LOG, commit_name, own_batches
 from streamwarden.sinks.delta.output import read_table
+from streamwarden.sinks.delta.shape import shape_of
 from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.delta.written import written_files
 from streamwarden.sinks.output import Output
@@ -160,6 +163,31 @@ def test_a_drill_sees_the_files_of_a_batch_and_when_it_was_committed(spec: Strea
     assert spec.sink.listed_at(spec, 7) is None  # type: ignore[attr-defined]
 
 
+def test_a_start_records_the_batch_that_delta_will_not_execute_again(spec: StreamSpec) -> None:
+    write(spec, 9, 7, query=OTHER)
+    assert read_logs(spec)["sink"] == "2"
+    merged = replace(spec, sink=DeltaSink(path=str(spec.sink.path), mode=OutputMode.UPDATE, key=("n",)))
+    assert "sink" not in read_logs(merged)
+
+
+def test_the_monitor_counts_files_and_the_log_after_its_checkpoint(spec: StreamSpec) -> None:
+    path = str(spec.sink.path)
+    shape = shape_of(path, None)
+    assert shape is not None
+    assert (shape.files, shape.small, shape.log) == (3, 3, 3)
+    assert shape.bytes == sum(file.stat().st_size for file in Path(path).glob("*.parquet"))
+    DeltaTable(path).create_checkpoint()
+    write(spec, 3, 8)
+    DeltaTable(path).optimize.compact()
+    shape = shape_of(path, None)
+    assert shape is not None
+    assert (shape.files, shape.log, shape.compact) == (1, 2, f"OPTIMIZE delta.`file:{path}`")
+
+
+def test_there_is_no_shape_before_the_first_batch(tmp_path: Path) -> None:
+    assert shape_of(str(tmp_path / "none"), None) is None
+
+
 # Before a launch.
 
 
@@ -219,7 +247,7 @@ def test_a_fork_begins_before_a_compaction_that_came_later(spec: StreamSpec, tmp
     assert numbers(read_table(made, committed=1, first=2)) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("how", "what"), [({"rewind": 3}, "up to 2"), ({"upto": 5}, "up to 2")])
+@pytest.mark.parametrize(("how", "what"), [({"rewind": 3}, "none 3 before that"), ({"upto": 5}, "not yet batch 5")])
 def test_there_is_no_fork_at_a_batch_that_is_not_there(
     spec: StreamSpec, tmp_path: Path, how: dict[str, int], what: str
 ) -> None:

@@ -43,7 +43,8 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, 
     written = None if table is None else newest_batch(table, own)
     newest = written if upto is None else upto
     if table is None or written is None or newest is None or not rewind <= newest <= written:
-        raise _no_batch(root, written, rewind if upto is None else written)
+        beyond = f"none {rewind} before that" if upto is None else f"not yet batch {upto}"
+        raise _no_batch(root, written, beyond)
     version = version_of(root, own, newest - rewind)
     as_of = opened(root.path, origin.storage.connection, version=version)
     assert as_of is not None  # it was opened above
@@ -84,7 +85,7 @@ def _log_up_to(root: Location, version: int) -> Iterator[str]:
 def _require_own_files(table: DeltaTable, root: Location) -> None:
     """Raises CheckpointError if the table is itself a clone, or of a catalogue that commits for it."""
     prefix = f"{root.path.rstrip('/')}/"
-    features = {*(table.protocol().writer_features or ())} & {"inCommitTimestamp", "catalogManaged"}
+    features = {*(table.protocol().writer_features or ())} & {"inCommitTimestamp", "catalogManaged", "v2Checkpoint"}
     foreign: Iterable[str] = (name for name in partitions_of(table, root.path) if not name.startswith(prefix))
     what = next((f"its log names {name}, which is not in its folder" for name in foreign), None)
     what = f"it has the feature {', '.join(sorted(features))}" if features else what
@@ -93,7 +94,7 @@ def _require_own_files(table: DeltaTable, root: Location) -> None:
             f"the table cannot be forked: {what}",
             expected="a table with all of its files in its own folder, whose log is its only record",
             where=root.path,
-            next_step="drill a stream with such a table, or fork from the beginning (`rewind: all`)",
+            next_step="fork from the beginning (`rewind: all`), which takes nothing of the table",
         )
 
 
@@ -103,10 +104,10 @@ def _info(query_id: str, batch: int) -> dict[str, object]:
     return {"commitInfo": {"timestamp": int(time.time() * 1000), **made, "engineInfo": "streamwarden"}}
 
 
-def _no_batch(root: Location, written: int | None, wanted: int | None) -> CheckpointError:
+def _no_batch(root: Location, written: int | None, beyond: str) -> CheckpointError:
     none = "the query has written no batch to the table yet"
     return CheckpointError(
-        none if written is None else f"the table has batches up to {written}, and not the one to fork at ({wanted})",
+        none if written is None else f"the table has batches 0 to {written}, and {beyond}",
         expected="a batch to fork at",
         where=root.path,
         next_step="wait for the next batches, or fork from the beginning (`rewind: all`)",

@@ -152,6 +152,12 @@ def listed_at(table: Location, query_id: str, batch: int) -> float | None:
     return None
 
 
+def newest_of(table: Location, query_id: str) -> int | None:
+    """The newest batch of a query in the log; None if the log has none of it. Raises as `commits` does."""
+    found = (commit.batches.get(query_id) for commit in commits(table, newest_first=True))
+    return next((batch for batch in found if batch is not None), None)
+
+
 def newest_of_others(table: Location, own: frozenset[str]) -> tuple[str, int] | None:
     """(query, batch) of the newest batch in the log that another application wrote; None if there is none."""
     for commit in commits(table, newest_first=True):

@@ -10,11 +10,12 @@ from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.extras import installed
+from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
-from streamwarden.sinks.delta.log import LOG, listed_at, newest_of_others
+from streamwarden.sinks.delta.log import LOG, listed_at, newest_of, newest_of_others
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import HDFS, OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
@@ -38,6 +39,7 @@ class DeltaSink(Sink):
     PLACE: ClassVar[str | None] = "path"
     FORMATS: ClassVar[tuple[str, ...]] = ("delta",)
     CONNECTOR: ClassVar[str | None] = "delta"
+    TABLE_OF_FILES: ClassVar[bool] = True
     LOG: ClassVar[str | None] = LOG
 
     kind: str = "delta"
@@ -98,9 +100,19 @@ class DeltaSink(Sink):
         consequence = f"query {found[0]} wrote them, and the stream would add the rows of its batches to them"
         return OutputEnd(batch=found[1], where=f"the log of {self.path}", consequence=consequence)
 
+    def shape(self, spec: StreamSpec) -> TableShape | None:
+        from streamwarden.sinks.delta.shape import shape_of
+
+        return shape_of(self.path, spec.storage.connection)
+
     def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
         root, query_id = open_path(self.path, spec.storage.connection), read_query_id(checkpoint_of(spec))
         return None if query_id is None else listed_at(root, query_id, batch)
+
+    def newest_listed(self, spec: StreamSpec) -> int | None:
+        """None in update mode, whose writer executes each batch."""
+        query_id = read_query_id(checkpoint_of(spec)) if self.mode is OutputMode.APPEND else None
+        return None if query_id is None else newest_of(open_path(self.path, spec.storage.connection), query_id)
 
     def forked(self, places: Places) -> DeltaSink:
         return replace(self, path=places.output)

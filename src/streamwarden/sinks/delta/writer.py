@@ -44,7 +44,16 @@ class MergeWriter:
             )
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one batch."""
+        """Write one batch. It is computed first, although Delta may have it already: Delta then reads nothing of it,
+        and the state and the watermark would be those of the batch before."""
+        frame.persist()
+        try:
+            frame.count()
+            self._write(frame, batch_id)
+        finally:
+            frame.unpersist()
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
         path, query_id = str(self._spec.sink.path), self._query_id()
         if not versions(open_path(path, self._spec.storage.connection)):
             writer = frame.write.format("delta").mode("append").option("txnAppId", query_id)

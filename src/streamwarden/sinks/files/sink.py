@@ -92,6 +92,9 @@ class FileSink(Sink):
     def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
         return entry_written_at(open_path(self.path, spec.storage.connection), batch)
 
+    def newest_listed(self, spec: StreamSpec) -> int | None:
+        return newest_entry(open_path(self.path, spec.storage.connection))
+
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)
 
