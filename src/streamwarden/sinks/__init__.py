@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.files.formats import FilesSink
 from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sinks.kafka.sink import KafkaSink
@@ -15,6 +16,7 @@ KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "files": FilesSink,
     "postgresql": PostgresqlSink,
     "kafka": KafkaSink,
+    "delta": DeltaSink,
     "iceberg": IcebergSink,
     "script": SinkSpec,
 }

@@ -98,6 +98,12 @@ class Sink(SinkSpec, ABC):
         """
         return ""
 
+    # Watched by drills.
+
+    def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
+        """When the batch was entered in the sink's `LOG`, Unix seconds; None: it is not there. Raises OSError."""
+        return None
+
     # Forked.
 
     @abstractmethod
