@@ -141,7 +141,15 @@ def test_the_launch_check_sees_the_newest_batch_of_the_queries_that_count(stream
     end = sink_of(stream.spec).end(stream.spec, [MINE], {}, 0.0)
     assert end is not None
     assert end.batch == 1
-    assert sink_of(stream.spec).end(stream.spec, ["query-3"], {}, 0.0) is None
+
+
+def test_a_new_query_is_not_started_into_the_table_of_another_one(stream: Stream) -> None:
+    stream.write((None, 0))
+    assert sink_of(stream.spec).end(stream.spec, [MINE], {}, 0.0) is None
+    stream.write((OTHER, 3), (OTHER, 4), (None, 0))
+    end = sink_of(stream.spec).end(stream.spec, [MINE], {}, 0.0)
+    assert end is not None
+    assert (end.batch, OTHER in end.consequence) == (4, True)
 
 
 def test_a_torn_metadata_file_is_named(stream: Stream) -> None:

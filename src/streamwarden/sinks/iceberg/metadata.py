@@ -90,6 +90,11 @@ class TableMetadata:
         """The newest batch of these queries; None if the kept snapshots have none."""
         return max(self.batches(queries), default=None)
 
+    def newest_of_others(self, queries: Collection[str]) -> tuple[str, int] | None:
+        """The newest batch that another query has written, with the id of that query; None: no other has."""
+        others = (snapshot for snapshot in self.history if snapshot.query not in queries)
+        return next(((one.query, one.batch) for one in others if one.query and one.batch is not None), None)
+
     def repeated(self, queries: Collection[str]) -> Sequence[int]:
         """Batches that more than one snapshot has, ascending: their rows were appended more than once."""
         written = Counter(

@@ -55,17 +55,26 @@ class IcebergSink(Sink):
     def end(
         self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
     ) -> OutputEnd | None:
+        """Of the stream's own queries; of another one only if these have not written the table yet."""
         table = table_of(spec)
-        batch = None if table is None else table.newest_batch(queries)
-        if batch is None:
+        if table is None:
             return None
+        own, others = table.newest_batch(queries), table.newest_of_others(queries)
+        if own is not None:
+            return OutputEnd(
+                batch=own,
+                where=f"the table {self.path}",
+                consequence="Iceberg would skip these batches of the same query, and their rows would be lost; another "
+                "query would write their rows a second time",
+                give_way="move the table away, or roll it back to a snapshot before these batches",
+            )
+        if others is None:
+            return None
+        query, batch = others
         return OutputEnd(
             batch=batch,
             where=f"the table {self.path}",
-            consequence="the sink would skip the batches of the same query up to it, and their rows would be lost; "
-            "another query would write their rows a second time",
-            give_way="roll the table back to the snapshot before (`CALL CATALOG.system.rollback_to_snapshot`), or move "
-            "it away",
+            consequence=f"query {query} wrote them, and the stream would add the rows of its batches to them",
         )
 
     def forked(self, places: Places) -> IcebergSink:
