@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-full test-unit test-ahead lint types layers docs pictures soak bench lock clean
+.PHONY: help setup setup-tests demo test test-full test-unit test-ahead lint types layers docs pictures soak bench lock clean checked archive
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,13 +23,20 @@ setup: ## make .venv from the lock and make sure of Java
 setup-tests: ## the same, and the programs that the tests need (Chromium, Maven, PostgreSQL's server, promtool, nginx)
 	@scripts/setup.sh --tests
 
+checked: # what the tests need, and what they are not needed for: the class archive is made beside the checks
+	@scripts/setup.sh --tests --without-archive
+	@$(MAKE) --no-print-directory -j 2 -o setup -o setup-tests archive lint types layers
+
+archive: # of the classes that Spark drivers load
+	@scripts/setup.sh
+
 demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=0: stop by itself; status 0 only if passed)
 	@KEEP=$(KEEP) $(BIN)/python scripts/demo
 
-test: setup-tests lint types layers ## everything that CI runs, on a machine that has nothing installed before
+test: checked ## everything that CI runs, on a machine that has nothing installed before
 	@$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 
-test-full: setup-tests lint types layers ## every combination, and 10,000 generated inputs for each parser of files (hours)
+test-full: checked ## every combination, and 10,000 generated inputs for each parser of files (hours)
 	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 

@@ -6,13 +6,20 @@
 # are missing; elsewhere it stops and prints the one command to run.
 #
 # --tests: also makes sure of the programs that the tests need: Chromium, Maven, PostgreSQL's server,
-# promtool and nginx.
+# promtool and nginx. --without-archive: leaves the class archive to a later run, which can be beside other work.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 venv=.venv
 python=$venv/bin/python
+tests='' archive=1
+for argument in "$@"; do
+    case $argument in
+    --tests) tests=1 ;;
+    --without-archive) archive='' ;;
+    esac
+done
 stamp=$venv/.setup-done          # holds the fingerprint of what the environment was made from
 unfinished=$venv/.setup-unfinished # is there while packages are being written
 
@@ -41,6 +48,7 @@ install() { # what they are for, packages
     if ! can_install; then
         die "$purpose is missing." "Run this command, then the same make target again:" "    sudo sh -c '$command'"
     fi
+    await_programs # one apt at a time
     say "installing $* ($purpose)"
     log=$(mktemp)
     # 9<&-: a daemon that a package starts must not inherit the lock.
@@ -50,6 +58,13 @@ install() { # what they are for, packages
         die "$* could not be installed (see above). Run: $command"
     fi
     rm -f "$log"
+}
+
+programs='' # the process that installs the programs for the tests, while Python's packages come
+await_programs() {
+    local process=$programs
+    programs=''
+    [ -z "$process" ] || wait "$process"
 }
 
 # --- programs for the tests ------------------------------------------------------------------------------------------
@@ -63,12 +78,20 @@ missing_for_tests() { # prints packages
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
 }
 
-if [ "${1:-}" = --tests ]; then
+install_for_tests() { # packages
+    install "a program that the tests need" "$@"
     mapfile -t missing < <(missing_for_tests)
-    if ((${#missing[@]})); then
-        install "a program that the tests need" "${missing[@]}"
-        mapfile -t missing < <(missing_for_tests)
-        ((${#missing[@]} == 0)) || die "still missing after the installation: ${missing[*]}"
+    ((${#missing[@]} == 0)) || die "still missing after the installation: ${missing[*]}"
+}
+
+if [ -n "$tests" ]; then
+    mapfile -t missing < <(missing_for_tests)
+    if ((${#missing[@]})) && ! can_install; then
+        install_for_tests "${missing[@]}"
+    elif ((${#missing[@]})); then
+        install_for_tests "${missing[@]}" &
+        programs=$!
+        trap 'status=$?; await_programs || status=1; exit $status' EXIT # says why they are missing, whatever failed first
     fi
 fi
 
@@ -135,6 +158,8 @@ if ! is_done; then # not `is_done || …`: that would switch off `set -e` within
     say "the environment is ready after $((SECONDS - started)) s"
 fi
 
+await_programs
+
 # --- programs that come without their service ------------------------------------------------------------------------
 # They are taken out of Debian's packages: to install these would also start a Prometheus or an nginx on this machine.
 download() { (cd "$2" && apt-get download "$1") >/dev/null 2>&1 9<&-; }
@@ -155,7 +180,7 @@ fetch() { # program, Debian's package, path in the package
     rm -rf "$folder"
 }
 
-if [ "${1:-}" = --tests ]; then
+if [ -n "$tests" ]; then
     fetch promtool prometheus usr/bin/promtool
     fetch nginx nginx usr/sbin/nginx
 fi
@@ -183,7 +208,7 @@ fi
 # --- class archive ---------------------------------------------------------------------------------------------------
 # The archive only saves time, so a failure is reported and does not stop the set-up. `prepared` names the archive it was made as.
 prepared=$venv/.setup-prepared
-if ! { [ -f "$prepared" ] && [ -f "$(cat "$prepared")" ] && [ "$prepared" -nt "$stamp" ]; }; then
+if [ -n "$archive" ] && ! { [ -f "$prepared" ] && [ -f "$(cat "$prepared")" ] && [ "$prepared" -nt "$stamp" ]; }; then
     started=$SECONDS
     say "archiving the classes that Spark drivers load, so that they start faster"
     if $python -m streamwarden.cli prepare >/dev/null 9<&-; then

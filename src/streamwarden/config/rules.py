@@ -12,6 +12,7 @@ from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.places import GLOB, Place, is_file, located, locations, resolve
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.config.spark_environment import environment_problems
+from streamwarden.lifecycle.job_files import remote_session
 from streamwarden.lifecycle.location import URL, DataUrl
 from streamwarden.lifecycle.savepoints.savepoint import FOLDER as SAVEPOINTS
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
@@ -106,7 +107,27 @@ def _job(written: str, job: str, project: str) -> list[Problem]:
                 next_step="copy the job and the modules that it imports into the project",
             )
         ]
-    return []
+    return _remote(path)
+
+
+def _remote(job: Path) -> list[Problem]:
+    """A driver is one process with its own Spark: see docs/explanation/decisions/pipelines-and-connect.md."""
+    try:
+        found = remote_session(job.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return []  # the driver fails with the same, and `validate` reports what is not Python
+    if found is None:
+        return []
+    what, line = found
+    return [
+        Problem(
+            key=("job",),
+            observed=f"{what} in line {line} of {job.name}",
+            allowed="a job for the driver's own Spark: `build(spark, spec)`, or a script that calls `getOrCreate()`",
+            next_step="start the queries in a script without `remote`; run a pipeline with `spark-pipelines run`, by a "
+            "schedule of Airflow: it ends when it has read its input",
+        )
+    ]
 
 
 def _spelling(raw: StreamSpec, spec: StreamSpec) -> list[Problem]:

@@ -20,9 +20,9 @@ _AT = ("spark", "python")
 
 
 def environment_problems(spec: StreamSpec) -> list[Problem]:
-    """Problems of a stream with `spark.python`; none of any other stream."""
+    """Problems of a stream with `spark.python`; of any other stream, the connectors that its Spark lacks."""
     if spec.spark.python is None:
-        return []
+        return list(_connectors(spec, None))
     manager = manager_of(spec.spark.master)
     if manager.has_executors:
         allowed = "nothing with this master: an environment of its own was tried with `local[N]` alone"
@@ -82,17 +82,27 @@ def _in_the_job(spec: StreamSpec) -> Iterator[tuple[KeyPath, object, Feature]]:
         yield ("job",), f"{method} in line {called[method]} of {Path(spec.job).name}", METHODS[method]
 
 
-def _connectors(spec: StreamSpec, runs_in: SparkEnvironment) -> Iterator[Problem]:
-    """Connectors are jars of one version of Spark; those that Streamwarden pins were tried with its own alone."""
-    if runs_in.minor == NEWEST:
-        return
+def _connectors(spec: StreamSpec, runs_in: SparkEnvironment | None) -> Iterator[Problem]:
+    """Connectors are jars of one version of Spark; those that Streamwarden pins were tried with that version alone.
+
+    Args:
+        runs_in: None: the environment of Streamwarden itself.
+    """
+    minor = NEWEST if runs_in is None else runs_in.minor
     for name in needed(spec):
         connector = connectors()[name]
-        if not brought_along(connector, spec.spark.conf):
-            yield Problem(
-                key=_AT,
-                observed=f"Spark {runs_in.version}, and the jars of {connector.what} that `prepare` fetches are for "
-                f"Spark {shown(NEWEST)}",
-                allowed=f"a {connector.artifact} for Spark {runs_in.version} in spark.jars or spark.jars.packages",
-                next_step=f"name it in `spark.conf`: it ends in _{runs_in.scala}:{runs_in.version}",
-            )
+        if connector.spark == minor or brought_along(connector, spec.spark.conf):
+            continue
+        fits = shown(connector.spark)
+        allowed = f"an environment with Spark {fits}"
+        step = f"name the interpreter of such an environment in `spark.python` (`streamwarden prepare --{name}` fetches"
+        step += " the jars)"
+        if runs_in is not None:
+            allowed += f", or a {connector.artifact} for Spark {runs_in.version} in spark.jars or spark.jars.packages"
+            step += f"; or name the artifact in `spark.conf`: it ends in _{runs_in.scala}:{runs_in.version}"
+        yield Problem(
+            key=_AT,
+            observed=f"Spark {shown(minor)} runs the stream, and the jars of {connector.what} are for Spark {fits}",
+            allowed=allowed,
+            next_step=step,
+        )

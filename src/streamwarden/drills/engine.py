@@ -106,6 +106,10 @@ class Engine:
             )
         return self._open(spec, run_id)
 
+    def begin_as(self, spec: DrillSpec) -> str:
+        """Open a run of a drill that differs from its file, and return the run's id."""
+        return self._open(spec, None)
+
     def replay(self, run_id: str) -> str:
         """Open a new run of the drill as it was when this run began, whatever its file says now, and with what that run
         had drawn; returns the new id.

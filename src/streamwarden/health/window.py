@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from streamwarden.checkpoint.compact_logs import CompactLog
 from streamwarden.checkpoint.filesystem import Location
@@ -215,6 +215,25 @@ class Reading(Generic[T]):
     read: Callable[[Location, DeclaredInput], T]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShape:
+    """The files of a sink that is a table of files with a log.
+
+    Args:
+        files: data files that the table has now; small: those of them with fewer bytes than `SMALL`; bytes: of all.
+        log: files that a reader of the table opens to learn that, besides the newest summary of the log.
+        compact: the statement that makes few files of many.
+    """
+
+    SMALL: ClassVar[int] = 16_000_000
+
+    files: int
+    small: int
+    bytes: int
+    log: int
+    compact: str
+
+
 class Probed(StrEnum):
     """A field of a window that is read outside the store for the checks that name it in their `probes`: the storage, a
     broker or a database may be slow."""
@@ -224,6 +243,7 @@ class Probed(StrEnum):
     SKIPPED = "skipped"
     LOGS = "logs"
     QUARANTINED = "quarantined"
+    TABLE = "table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +267,7 @@ class Window:
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
         logs: the compacted logs of the sink and of the sources; None if they were not read.
+        table: the files of a sink that is a table; None if it is none, has no batch yet, or was not read.
         quarantined: malformed rows of the newest batch that has some in the quarantine; None if there are none, or if
             they cannot be read here.
         gaps: what the stream's quarantine will never have, of `DRIVERS_SINCE`.
@@ -273,6 +294,7 @@ class Window:
     skipped: SkippedBatches | None = None
     answers: tuple[Answer, ...] = ()
     logs: tuple[CompactLog, ...] | None = None
+    table: TableShape | None = None
     quarantined: QuarantineSample | None = None
     gaps: tuple[QuarantineGap, ...] = ()
     readings: Mapping[Reading[Any], object] = field(default_factory=dict)

@@ -9,6 +9,8 @@ from typing import Final
 
 from streamwarden.errors import JobError
 
+_PIPELINES: Final = "pyspark.pipelines"
+
 MOST_FILES: Final = 200
 """Files of a job that are read at most."""
 
@@ -40,6 +42,19 @@ def imported_names(source: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module or ''}.{alias.name}" for alias in node.names]
     return names
+
+
+def remote_session(source: str) -> tuple[str, int] | None:
+    """What in a Python source needs a Spark that runs elsewhere, and its line. None: nothing.
+
+    It is a pipeline, which `spark-pipelines` runs, or a session of Spark Connect. Raises SyntaxError, ValueError.
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr == "remote" and "builder" in ast.unparse(node.value):
+            return "a session of Spark Connect (`builder.remote`)", node.lineno
+        if isinstance(node, ast.Import | ast.ImportFrom) and _PIPELINES in imported_names(ast.unparse(node)):
+            return f"a pipeline (`{_PIPELINES}`)", node.lineno
+    return None
 
 
 def files_of(job: Path) -> dict[Path, bytes]:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.files.formats import FilesSink
+from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -14,6 +16,8 @@ KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "files": FilesSink,
     "postgresql": PostgresqlSink,
     "kafka": KafkaSink,
+    "delta": DeltaSink,
+    "iceberg": IcebergSink,
     "script": SinkSpec,
 }
 """A stream whose file names no kind has the first."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, DrillError
+from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
@@ -97,6 +98,26 @@ class Sink(SinkSpec, ABC):
         Returns what was done, empty if there was nothing to do. Raises CheckpointError if it would lose more.
         """
         return ""
+
+    # Probed by the health monitor.
+
+    def shape(self, spec: StreamSpec) -> TableShape | None:
+        """The files of a table; None: the sink is no table of files, or no batch has made it yet.
+
+        Raises StreamwardenError or OSError if it cannot be read.
+        """
+        return None
+
+    # Watched by drills.
+
+    def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
+        """When the batch was entered in the sink's `LOG`, Unix seconds; None: it is not there. Raises OSError."""
+        return None
+
+    def newest_listed(self, spec: StreamSpec) -> int | None:
+        """The newest batch of the query in the sink's `LOG`, if Spark does not execute a batch again that is there;
+        None: there is none, or each batch is executed. Raises CheckpointError, OSError."""
+        return None
 
     # Forked.
 

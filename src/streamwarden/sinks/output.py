@@ -68,11 +68,12 @@ class WrittenFiles:
     """The data files that a range of batches wrote, for Spark to read.
 
     Args:
-        uris: of the files; options: of Spark's reader.
+        uris: of the files; options: of Spark's reader; format: Spark's name of theirs, if it is not that of the sink.
         problems: gaps and missing files, in words.
     """
 
     uris: tuple[str, ...] = ()
+    format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 

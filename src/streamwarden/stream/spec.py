@@ -135,6 +135,10 @@ class SinkSpec:
     """Why a batch that runs again is written twice; None: the sink skips a batch that it has."""
     MANIFEST: ClassVar[bool] = False
     """Whether the output is a folder of files that Spark's own manifest lists."""
+    TABLE_OF_FILES: ClassVar[bool] = False
+    """Whether the output is a table of data files under a log, which becomes slow with many small ones."""
+    LOG: ClassVar[str | None] = None
+    """The folder below `path` in which the sink lists the files of each batch; None: it has no such list."""
     INHERITED: ClassVar[bool] = True
     """Whether the output of a fork begins with its origin's output; otherwise with the fork's own first batch."""
     QUERY_IN_ROWS: ClassVar[bool] = False

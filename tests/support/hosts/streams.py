@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from streamwarden.lifecycle.hosts.fence import SETTLES
 from support.hosts.events import NAME, SECRET, Events, declare, ids_in, listed
 from support.hosts.host import LOCAL, SHARED
 from support.hosts.park import Park
@@ -141,10 +142,13 @@ class HostedStream:
         told += [f"first commit of {host}: {at - since:.1f}" for host, at in first.items() if at is not None]
         return "\n".join(told)
 
-    def first_start(self) -> float:
-        """How long the first driver took from its launch to its first batch, in seconds."""
-        ((launched,),) = self.park.ask("SELECT min(launched_at) FROM drivers")
-        return min(commit.at for host in self.park.hosts for commit in self._commits_of(host)) - float(launched)
+    def starts(self) -> list[float]:
+        """How long the first driver of each host took from its launch to its first batch, in seconds, in their order. A
+        later one waits behind its fence first, which does not count."""
+        of_each = "SELECT split_part(host, '/', 1), min(launched_at) FROM drivers WHERE host IS NOT NULL GROUP BY 1"
+        rows = self.park.ask(f"{of_each} ORDER BY 2")
+        began = [launched + SETTLES * (number > 0) for number, (_, launched) in enumerate(rows)]
+        return [self._commits_of(host)[0].at - at for (host, _), at in zip(rows, began, strict=True)]
 
     def _commits_of(self, host: str) -> list[Written]:
         return [file for file in self.written() if file.host == host and file.path.startswith("checkpoint/commits/")]

@@ -280,8 +280,8 @@ class Yarn(Daemons):
         self.await_open()
 
     def await_open(self) -> None:
-        """Wait until the ResourceManager answers and knows the node."""
-        self.await_("YARN", lambda: self.rest("cluster/metrics")["clusterMetrics"]["activeNodes"] == 1)
+        """Wait until the ResourceManager answers and the node offers its memory, a moment after it is known."""
+        self.await_("YARN", lambda: self.rest("cluster/metrics")["clusterMetrics"]["totalMB"] > 0)
 
     def rest(self, path: str, **parameters: str) -> dict[str, Any]:
         """An answer of the ResourceManager's REST API."""

@@ -18,6 +18,7 @@ from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults.checkpoint_damage import FILES
 from streamwarden.drills.faults.driver.clock_step import DRIVER_CLOCK
 from streamwarden.drills.faults.driver.kill_executor import EXECUTORS
+from streamwarden.drills.faults.driver.upgrade_spark import DRIVER_SPARK
 from streamwarden.drills.faults.input.own_input import INPUTS
 from streamwarden.drills.faults.restore_savepoint import SAVEPOINTS
 from streamwarden.drills.faults.service_outage import SERVICES
@@ -48,6 +49,7 @@ from support.simulated.drill_inputs import SimulatedInputs
 from support.simulated.drill_savepoints import SimulatedSavepoints
 from support.simulated.drill_specs import declared
 from support.simulated.drill_topics import SimulatedTopic
+from support.simulated.driver_spark import SimulatedSpark
 from support.simulated.journals import Journals
 from support.simulated.service import SimulatedService
 from support.simulated.streams import SimulatedStreams
@@ -143,6 +145,7 @@ class World:
         self.clock_steps: tuple[float, ...] = ()
         self.table = SimulatedTable(self)
         self.clock = SimulatedClock(self)
+        self.spark = SimulatedSpark(self)
         self.forks_made = 0
         self.cleared = 0
         self.archive = SimulatedArchive()
@@ -186,6 +189,7 @@ class World:
                 EXECUTORS: self.cluster,
                 SERVICES: self.service,
                 DRIVER_CLOCK: self.clock,
+                DRIVER_SPARK: self.spark,
             },
         )
         return Engine({drill.name: drill for drill in drills}, self.journals, ports)
@@ -342,6 +346,7 @@ class World:
         ready = self.time + self.startup
         self.drivers[name] = SimulatedDriver(record=record, ready_at=ready, next_event=ready)
         self.input.forks[name] = fork
+        self.spark.lives[name] = self.spark.python
         self._maybe_die("after_start")
         return record
 

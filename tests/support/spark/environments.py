@@ -51,7 +51,7 @@ def environment(release: str) -> Path:
 
 def key_of(python: Path) -> dict[str, str]:
     """What the guide tells a person to write below `spark` of a stream's file, for this interpreter."""
-    (block,) = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     document = yaml.safe_load(block)
     assert list(document) == ["spark"]
     return {name: str(python) for name in document["spark"]}

@@ -12,6 +12,7 @@ from streamwarden.adapters.jvm.connectors import connectors, with_connector
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.spec import forked_spec
+from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -82,6 +83,23 @@ def test_missing_jars_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(ProcessError, match="streamwarden prepare --kafka"):
         with_connector(stream(), {"spark.jars": "/mine.jar"})
+
+
+def test_a_connector_brings_its_settings_and_those_of_the_stream_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    folder = maven._folder(maven.POMS / "delta.xml")
+    folder.mkdir(parents=True)
+    (folder / "delta.jar").touch()
+    spec = replace(stream(FilesSource(path="/in")), sink=DeltaSink(path="/out"))
+    conf = with_connector(spec, {"spark.databricks.delta.snapshotPartitions": "9"})
+    assert conf == {
+        "spark.jars": str(folder / "delta.jar"),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "9",
+    }
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from streamwarden.checkpoint.spark_support import PROGRAMS, SUPPORTED, Feature, 
 from streamwarden.config.spark_environment import environment_problems, lacking, problems_on
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
+from streamwarden.sinks.delta.sink import DeltaSink
+from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spark import DeployMode, SparkSpec
@@ -97,6 +99,26 @@ def test_the_pinned_connectors_are_for_the_newest_spark_and_a_stream_may_bring_i
     assert found(kafka, "4.3.0") == []
     brought = {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.4"}
     assert found(replace(kafka, spark=SparkSpec(conf=brought)), "4.1.4") == []
+
+
+def test_a_connector_for_an_older_spark_needs_an_environment_with_it() -> None:
+    delta = replace(SPEC, sink=DeltaSink(path="/t"))
+    assert found(delta, "4.2.1") == []
+    assert found(delta, "4.1.4") == found(delta, "4.3.0") == ["spark.python"]
+    (own,) = environment_problems(delta)
+    assert (own.dotted, "an environment with Spark 4.2" in own.allowed) == ("spark.python", True)
+    assert "prepare --delta" in str(own.next_step)
+    brought = {"spark.jars.packages": "io.delta:delta-spark_4.3_2.13:5.0.0"}
+    assert environment_problems(replace(delta, spark=SparkSpec(conf=brought))) == []
+
+
+def test_a_connector_of_an_older_spark_needs_an_environment_with_it() -> None:
+    table = replace(SPEC, sink=IcebergSink(path="/lake/n/t"))
+    assert found(table, "4.1.4") == []
+    assert found(table, "4.3.0") == ["spark.python"]
+    (problem,) = environment_problems(table)
+    assert (problem.dotted, "Spark 4.1" in problem.observed) == ("spark.python", True)
+    assert "streamwarden prepare --iceberg" in problem.next_step
 
 
 @pytest.mark.parametrize("spark", [SparkSpec(master="yarn"), SparkSpec(master="k8s://https://h", image="i")])

@@ -397,3 +397,34 @@ def test_two_streams_cannot_share_the_checkpoint_of_a_query(project: Project) ->
     pair(project, "{left: checkpoints/left}")
     project.stream("left")
     assert sorted(project.catalog().broken) == ["left", "pair"]
+
+
+REMOTE = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.appName("clicks").remote("sc://localhost").getOrCreate()
+spark.readStream.json("input").writeStream.start("output")
+"""
+
+PIPELINE = """
+from pyspark import pipelines as dp
+
+@dp.table
+def events():
+    return spark.readStream.json("input")
+"""
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [(REMOTE, "Spark Connect (`builder.remote`) in line 4"), (PIPELINE, "`pyspark.pipelines`) in line 2")],
+)
+def test_a_job_whose_spark_is_elsewhere_is_refused(project: Project, job: str, said: str) -> None:
+    path = pair(project, "{left: checkpoints/pair/left}")
+    project.write("spark_jobs/job.py", job)
+    error = project.error(path)
+    assert isinstance(error, ConfigFileError)
+    assert [problem.dotted for problem in error.problems] == ["job"]
+    assert said in str(error)
+    project.write("spark_jobs/job.py", REMOTE.replace('.remote("sc://localhost")', ""))
+    project.load(path)

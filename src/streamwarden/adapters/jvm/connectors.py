@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.jvm import maven
+from streamwarden.checkpoint.spark_support import NEWEST, Version, parsed, shown
 from streamwarden.errors import ProcessError
 from streamwarden.stream.spec import StreamSpec
 
@@ -18,16 +19,20 @@ _PLACES: Final = (_JARS, "spark.jars.packages")
 class Connector:
     """Jars of one pom. A stream whose `spark.conf` names an `artifact` of its own brings all of them itself.
 
-    The elements `name`, `description` and `artifact` of the pom give:
+    The elements `name`, `description`, `artifact`, `spark` and `settings` of the pom give:
 
     Args:
         what: its name in a message; use: what needs it.
+        spark: the version of Spark that its jars are for; a pom that names none has those for Streamwarden's own.
+        settings: of Spark, without which it does not work.
     """
 
     pom: Path
     what: str
     use: str
     artifact: str
+    spark: Version
+    settings: Mapping[str, str]
 
 
 @cache
@@ -35,7 +40,14 @@ def connectors() -> Mapping[str, Connector]:
     """The connectors by the name of their pom, under which a kind of source or of sink asks for one."""
     poms = {pom: pom.read_text(encoding="utf-8") for pom in sorted(maven.POMS.glob("*.xml"))}
     return {
-        pom.stem: Connector(pom, *(_element(text, name) for name in ("name", "description", "artifact")))
+        pom.stem: Connector(
+            pom=pom,
+            what=_element(text, "name"),
+            use=_element(text, "description"),
+            artifact=_element(text, "artifact"),
+            spark=parsed(_element(text, "spark") or shown(NEWEST)),
+            settings=dict(line.split("=", 1) for line in _element(text, "settings").split()),
+        )
         for pom, text in poms.items()
         if "<artifact>" in text  # another pom is of no connector
     }
@@ -46,13 +58,15 @@ def _element(pom: str, name: str) -> str:
 
 
 def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
-    """`conf` with the connectors' jars beside those that it names, unless it names connectors of its own.
+    """`conf` with the connectors' jars beside those that it names, unless it names connectors of its own, and with the
+    settings that they need, unless it has them.
 
     Raises ProcessError if the jars are not on this host.
     """
     named = [conf[_JARS]] if conf.get(_JARS) else []
     for name in needed(spec):
         connector = connectors()[name]
+        conf = {**connector.settings, **conf}
         if brought_along(connector, conf):
             continue
         jars = maven.jars(connector.pom)

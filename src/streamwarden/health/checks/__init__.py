@@ -8,6 +8,7 @@ from streamwarden.health.checks.batches import (
     batches_skipped,
     checkpoint_duration,
     progress_stalled,
+    small_files,
 )
 from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, resources_pending, restart_loop
 from streamwarden.health.checks.input import (
@@ -66,6 +67,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     late_rows.CHECK,
     partition_skew.CHECK,
     metadata_growth.CHECK,
+    small_files.CHECK,
 )
 
 CHECK_NAMES: Final = frozenset(check.name for check in CHECKS)

@@ -45,7 +45,8 @@ def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | No
     written = spec.sink.written(spec, audited, began) if isinstance(spec.sink, Sink) else None
     if written is None:  # the rows are on a service: see `Sink.rows_of`
         return AuditedOutput(request={"began": began})
+    form = written.format or spec.sink.spark_format
     return AuditedOutput(
-        request={"format": spec.sink.spark_format, "options": dict(written.options), "files": list(written.uris)},
+        request={"format": form, "options": dict(written.options), "files": list(written.uris)},
         problems=written.problems,
     )

@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
-from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
+from streamwarden.checkpoint.batch_progress import BatchTraces, ListedOutput, manifest_output, read_traces
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.formats.logs import (
@@ -41,6 +42,7 @@ from streamwarden.lint.batch_id import appends
 from streamwarden.progress import Progress
 from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.forks.scripts import unplanned
+from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
 
@@ -92,9 +94,7 @@ class ForkCheckpoint:
         return source.unplanned(fork.spec)
 
     def traces(self, fork: ForkView, batch: int) -> BatchTraces:
-        place = _manifest_place(fork)
-        output = None if place is None else open_path(place, fork.spec.storage.connection)
-        return read_traces(_checkpoint(fork), output, batch)
+        return read_traces(_checkpoint(fork), _listed_output(fork), batch)
 
     def course(self, fork: ForkView, batch: int) -> BatchCourse:
         """By what the function's driver recorded; else by the sink's files, if the fork is on this host."""
@@ -125,7 +125,7 @@ class ForkCheckpoint:
             began, over, wrote = call.began_at, call.handed_over_at, call.wrote
             return replace(course, writing_at=began, written_at=over, wrote=wrote, function=True)
         local = "://" not in f"{fork.checkpoint}{fork.output}"
-        if calls or planned_at is None or not local or _manifest_place(fork) is None:
+        if calls or planned_at is None or not local or _listed_output(fork) is None:
             return course
         traces = self.traces(fork, batch)
         return replace(
@@ -253,12 +253,17 @@ def _appends(function: WritingFunction) -> bool:
         return False
 
 
-def _manifest_place(fork: ForkView) -> str | None:
-    """The folder in which Spark's own file sink keeps a manifest; None: the query that a fault aims at has none."""
-    if fork.spec.fork is None:
-        return str(fork.spec.sink.path) if fork.spec.sink.MANIFEST else None
+def _listed_output(fork: ForkView) -> ListedOutput | None:
+    """The output of the query that a fault aims at; None: its sink lists no files."""
+    spec, sink = fork.spec, fork.spec.sink
+    if spec.fork is None:
+        if not isinstance(sink, Sink) or sink.LOG is None:
+            return None
+        return ListedOutput(open_path(str(sink.path), spec.storage.connection), sink.LOG, partial(sink.listed_at, spec))
     query = _timed(fork)
-    return query.output if query is not None and query.kind is OutputKind.FILES else None
+    if query is None or query.kind is not OutputKind.FILES:
+        return None
+    return manifest_output(open_path(str(query.output), spec.storage.connection))
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:

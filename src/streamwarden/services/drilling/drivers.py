@@ -11,6 +11,7 @@ from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.handovers import ask_to_hold
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
+from streamwarden.services.drilling.ports.driver_spark import ForkSpark
 from streamwarden.services.fleet.applications.submission import submit
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream.spark import DeployMode
@@ -22,21 +23,23 @@ _ASK_AGAIN: Final = 1.0
 class ForkDrivers:
     """Implements `drills.ports.DriverControl`. A fork's stream name belongs to one run, and so do its drivers."""
 
-    def __init__(self, fleet: Fleet, store: Store, clock: ForkClock) -> None:
+    def __init__(self, fleet: Fleet, store: Store, clock: ForkClock, spark: ForkSpark) -> None:
         self._fleet = fleet
         self._store = store
         self._clock = clock
+        self._spark = spark
         self.kill, self.freeze, self.thaw, self.is_running = fleet.kill, fleet.freeze, fleet.thaw, fleet.is_running
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
         env, by = self._clock.environment(run_id), f"drill:{run_id}"
-        if fork.spec.spark.deploy_mode is DeployMode.CLIENT:
-            return self._fleet.start(fork.spec, launched_by=by, env=env).record
+        spec = self._spark.of_run(fork.spec, run_id)
+        if spec.spark.deploy_mode is DeployMode.CLIENT:
+            return self._fleet.start(spec, launched_by=by, env=env).record
         latest = self.latest(fork)
         if latest is not None and self._fleet.observe(latest.driver_id).alive:
             return latest
-        through = partial(submit, fork.spec, environ=env)
-        return self._fleet.submit(fork.spec, launched_by=by, through=through, env=env)[0]
+        through = partial(submit, spec, environ=env)
+        return self._fleet.submit(spec, launched_by=by, through=through, env=env)[0]
 
     def latest(self, fork: ForkView) -> DriverRecord | None:
         return self._store.drivers.latest(fork.stream)
@@ -64,8 +67,8 @@ class ForkDrivers:
     def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
         with self._fleet.elsewhere(driver_id) as fleet:
             while time.time() < deadline:
-                env = self._clock.environment(run_id)
-                started = fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env)
+                env, spec = self._clock.environment(run_id), self._spark.of_run(fork.spec, run_id)
+                started = fleet.start(spec, launched_by=f"drill:{run_id}", env=env)
                 if started.record.driver_id != driver_id:
                     return started.record
                 time.sleep(_ASK_AGAIN)

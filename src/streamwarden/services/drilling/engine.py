@@ -18,6 +18,7 @@ from streamwarden.services.drilling.listing import Around
 from streamwarden.services.drilling.live import LiveStreams
 from streamwarden.services.drilling.ports import Surroundings, implementations
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
+from streamwarden.services.drilling.ports.driver_spark import ForkSpark
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.fleet.launching.deployed_code import code_of
 from streamwarden.services.forks.spec_storage import StoredSpecs
@@ -50,7 +51,7 @@ def build_engine(
     ports = Ports(
         forks=DrillForks(archive, stream, Around(streams, store)),
         live=LiveStreams(store, fleet, data, stream, paused),
-        drivers=ForkDrivers(fleet, store, ForkClock(archive)),
+        drivers=ForkDrivers(fleet, store, ForkClock(archive), ForkSpark(archive)),
         checkpoint=ForkCheckpoint(store),
         health=ForkHealth(health_monitor),
         verifier=ForkVerifier(store, stream, archive),

@@ -16,6 +16,7 @@ from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
 from streamwarden.lifecycle.forks.scripts import OutputKind
 from streamwarden.lifecycle.forks.started import fork_queries
+from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.comparing.starts import Start
 
@@ -35,18 +36,19 @@ the driver waits for this."""
 def read_logs(spec: StreamSpec) -> dict[str, str]:
     """The newest batches of the logs now, and the query's id. Raises CheckpointError or OSError if the storage cannot
     be read."""
-    found = _read_logs(spec, spec.checkpoint, spec.sink.path if spec.sink.MANIFEST else None)
+    listed = spec.sink.newest_listed(spec) if isinstance(spec.sink, Sink) else None
+    found = _read_logs(spec, spec.checkpoint, listed)
     for query in fork_queries(spec):
         manifest = query.output if query.kind is OutputKind.FILES else None
-        logs = _read_logs(spec, query.checkpoint, manifest)
+        entry = None if manifest is None else newest_entry(open_path(manifest, spec.storage.connection))
+        logs = _read_logs(spec, query.checkpoint, entry)
         found |= {_of_query(query.name, name): value for name, value in logs.items()}
     return found
 
 
-def _read_logs(spec: StreamSpec, checkpoint: str, output: str | None) -> dict[str, str]:
-    """The logs of one checkpoint, and of the manifest in the folder `output`; None: the sink has no manifest."""
+def _read_logs(spec: StreamSpec, checkpoint: str, sink: int | None) -> dict[str, str]:
+    """The logs of one checkpoint, and the newest batch that the sink lists; None: it lists none."""
     position = log_position(open_path(checkpoint, spec.storage.connection))
-    sink = None if output is None else newest_entry(open_path(output, spec.storage.connection))
     numbers = {"planned": position.planned, "committed": position.committed, "sink": sink}
     found = {"query_id": position.query_id, **numbers}
     return {name: str(value) for name, value in found.items() if value is not None}

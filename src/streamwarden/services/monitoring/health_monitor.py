@@ -265,6 +265,7 @@ class HealthMonitor:
                 skipped=skipped.get(spec.name),
                 answers=result.answers,
                 logs=result.logs,
+                table=result.table,
                 readings=result.readings,
                 quarantined=quarantined.sample(spec, recent) if Probed.QUARANTINED in probed else None,
                 gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),

@@ -27,6 +27,7 @@ from streamwarden.health.window import (
     Reading,
     Service,
     StateInstance,
+    TableShape,
     WaitingInput,
 )
 from streamwarden.lifecycle.forks.script_sources import is_recursive
@@ -34,6 +35,7 @@ from streamwarden.lifecycle.savepoints.savepoint import root_of
 from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.services.monitoring.schedules import interval_at
+from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
 
@@ -50,6 +52,7 @@ class ProbeResult:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     logs: tuple[CompactLog, ...] | None = None
+    table: TableShape | None = None
     readings: Mapping[Reading[Any], object] = field(default_factory=dict)
     answers: tuple[Answer, ...] = ()
     problems: tuple[str, ...] = ()
@@ -80,6 +83,7 @@ def probe(spec: StreamSpec, services: Services | None = None, checks: Sequence[C
         return ProbeResult(answers=answers, problems=(str(error),))
     problems: list[str] = []
     state, waiting, logs = None, None, None
+    table = _table(spec) if Probed.TABLE in wanted and log.planned is not None else None
     readings: Mapping[Reading[Any], object] = {}
     try:
         state = _state(checkpoint) if Probed.STATE in wanted else None
@@ -103,6 +107,7 @@ def probe(spec: StreamSpec, services: Services | None = None, checks: Sequence[C
         state=state,
         waiting=waiting,
         logs=logs,
+        table=table,
         readings=readings,
         answers=answers,
         problems=tuple(problems),
@@ -156,6 +161,14 @@ def _logs(spec: StreamSpec, checkpoint: Location) -> tuple[CompactLog, ...] | No
     """None if the storage of the output does not answer, or only Spark reaches it: the other probes go on."""
     try:
         return compact_logs(checkpoint, output_of(spec))
+    except (StreamwardenError, OSError):
+        return None
+
+
+def _table(spec: StreamSpec) -> TableShape | None:
+    """None if the storage of the output does not answer, or the reader of such tables is not installed."""
+    try:
+        return spec.sink.shape(spec) if isinstance(spec.sink, Sink) else None
     except (StreamwardenError, OSError):
         return None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.batch_progress import entry_written_at
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
@@ -40,6 +41,7 @@ class FileSink(Sink):
 
     PLACE: ClassVar[str | None] = "path"
     MANIFEST: ClassVar[bool] = True
+    LOG: ClassVar[str | None] = SINK_LOG
 
     path: str = field()
     """the output folder"""
@@ -86,6 +88,12 @@ class FileSink(Sink):
 
     def clear_after(self, spec: StreamSpec, batch: int, at: float) -> str:
         return set_aside(open_path(self.path, spec.storage.connection), batch, at)
+
+    def listed_at(self, spec: StreamSpec, batch: int) -> float | None:
+        return entry_written_at(open_path(self.path, spec.storage.connection), batch)
+
+    def newest_listed(self, spec: StreamSpec) -> int | None:
+        return newest_entry(open_path(self.path, spec.storage.connection))
 
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.cli.commands.proofs.drilling import on_python
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.config.loading import load_drill
 from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
+from support.simulated.drill_specs import fault_of
 from support.streams.stored_journals import facts_with
 
 
@@ -250,6 +253,24 @@ def test_a_drill_on_a_live_stream_is_not_run_in_a_shell(cli: CommandLine) -> Non
     assert "next: trigger the DAG drill_kill in Airflow and approve it there" in answer.err
     with cli.store() as store:
         assert store.journals.recent() == ()
+
+
+def test_an_interpreter_is_only_for_a_drill_that_changes_the_spark(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", "name: kill\nstream: a\nfault: {kind: kill_driver}\n")
+    answer = cli("drill", "run", "kill", "--python", "/opt/envs/spark43/bin/python")
+    assert answer.code == Exit.USAGE
+    assert "the drill kill has no fault with an interpreter" in answer.err
+    with cli.store() as store:
+        assert store.journals.recent() == ()
+
+
+def test_the_interpreter_of_the_command_line_is_that_of_each_upgrade() -> None:
+    upgrade, kill = fault_of("upgrade_spark"), fault_of("kill_driver")
+    alone = on_python(DrillSpec(name="one", stream="a", fault=upgrade), "/new/bin/python")
+    assert alone.fault == fault_of("upgrade_spark", python="/new/bin/python")
+    several = on_python(DrillSpec(name="two", stream="a", faults=(kill, upgrade)), "/new/bin/python")
+    assert several.faults == (kill, alone.fault)
 
 
 def test_neither_is_a_run_of_it_repeated(cli: CommandLine) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
+from streamwarden.checkpoint.batch_progress import BatchTraces, manifest_output, read_traces
 from streamwarden.drills.faults import Fault
 from streamwarden.drills.faults.driver.kill_driver import KillMoment, moment_in
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
@@ -140,7 +140,7 @@ def test_the_traces_of_a_batch_are_read_from_its_files(tmp_path: Path) -> None:
         file.write_bytes(content)
 
     def read(batch: int = 1) -> BatchTraces:
-        found = read_traces(open_path(str(checkpoint)), open_path(str(output)), batch)
+        found = read_traces(open_path(str(checkpoint)), manifest_output(open_path(str(output))), batch)
         return replace(found, planned_at=None if found.planned_at is None else 1.0)
 
     def at(*names: str) -> float:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +86,10 @@ def list_drills(
 def run_drill(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="DRILL", help="Name of a drill: the stem of its YAML file.")],
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PYTHON", help="The interpreter beside the other Spark, for the fault `upgrade_spark`."),
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Run a drill in this process, from its steady state to its report. It takes minutes; Ctrl-C heals before it ends.
@@ -93,9 +98,26 @@ def run_drill(
     The exit code is 0 only if the drill passed, 1 if the stream deviated, and 4 if the drill was aborted or failed.
     """
     space = workspace(context)
-    _require_no_person(space.drill(name))  # `drill` raises the error of a broken file
+    drill = space.drill(name)  # raises the error of a broken file
+    _require_no_person(drill)
     engine = space.drill_engine()
-    return _run(space, engine, name, engine.begin(name), json)
+    run_id = engine.begin(name) if python is None else engine.begin_as(on_python(drill, python))
+    return _run(space, engine, name, run_id, json)
+
+
+def on_python(drill: DrillSpec, python: str) -> DrillSpec:
+    """The drill with this interpreter. Raises ConfigError if none of its faults has one."""
+    from streamwarden.drills.faults.driver.upgrade_spark import UpgradeSpark
+
+    changed = [replace(one, python=python) if isinstance(one, UpgradeSpark) else one for one in drill.sequence]
+    if changed == list(drill.sequence):
+        raise ConfigError(
+            f"the drill {drill.name} has no fault with an interpreter: {drill.breaks}",
+            expected="a drill with the fault `upgrade_spark`, if `--python` is given",
+            where=drill.file or drill.name,
+            next_step="leave `--python` out, or name a drill of `fault: {kind: upgrade_spark}`",
+        )
+    return replace(drill, fault=changed[0]) if drill.fault is not None else replace(drill, faults=tuple(changed))
 
 
 @app.command("replay")

@@ -28,7 +28,7 @@ from streamwarden.drills.faults.driver.batch_instants import Aim
 from streamwarden.drills.records.phases import BatchCourse, BatchPhase, StruckBatch, usual_length
 from streamwarden.drills.records.sections import require
 from streamwarden.errors import DrillAborted
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 
 
 class KillMoment(StrEnum):
@@ -51,7 +51,7 @@ OBSERVE_EVERY = 0.5
 FITTING: Final = {"database": "kill_after_database_commit", "broker": "kill_after_topic_write"}
 """What serves a sink -> the fault that strikes between the sink's write and Spark's commit."""
 
-_OF_MANIFEST: Final = (KillMoment.AFTER_FILES, KillMoment.AFTER_MANIFEST)
+_OF_LIST: Final = (KillMoment.AFTER_FILES, KillMoment.AFTER_MANIFEST)
 
 _AGAIN: Final = "The batch runs again from the same plan. "
 
@@ -239,14 +239,14 @@ class KillDriver(MidBatchKill):
         return "" if self.moment is None else f" at the moment {self.moment}"
 
     def require(self, stream: str, declared: StreamSpec) -> None:
-        """Only Spark's own file sink has a manifest."""
-        if self.moment in _OF_MANIFEST and not declared.sink.MANIFEST:
+        """Only a sink that lists the files of each batch shows when it has written and listed them."""
+        if self.moment in _OF_LIST and (declared.sink.LOG is None or declared.sink.mode is not OutputMode.APPEND):
             instead = FITTING.get(declared.sink.SERVICE or "")
             other = "`moment: after_handover`" if instead is None else f"`{instead}`, without a moment"
             raise DrillAborted(
                 f"the moment {self.moment} is not applicable: the sink of {stream} is of the kind "
-                f"{declared.sink.kind}, which has no manifest",
-                expected="a sink that writes files",
+                f"{declared.sink.kind} in mode {declared.sink.mode}, which lists no files of a batch",
+                expected="a sink of files, or a Delta table in append mode",
                 where=f"fault.moment of the drill of {stream}",
                 next_step=f"drill this stream with {other}",
             )

@@ -1,0 +1,56 @@
+"""Small files: the data files of a table that a compaction would make one of."""
+
+from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
+from streamwarden.health.check_relations import NOT_RUNNING
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Probed, TableShape, Window
+from streamwarden.units import format_count, format_size
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """How many small data files the table has."""
+    table = window.table
+    if window.log is None or window.log.committed is None:
+        return CHECK.verdict(window, Status.UNKNOWN, "no batch is committed yet, or the checkpoint was not read")
+    if not window.spec.sink.TABLE_OF_FILES:
+        return CHECK.verdict(window, Status.OK, "the sink shows no files of a table", 0.0)
+    if table is None:
+        return CHECK.verdict(window, Status.UNKNOWN, "the table could not be read")
+    evidence = {"files": table.files, "small": table.small, "bytes": table.bytes, "log": table.log}
+    in_force = thresholds.of(CHECK.name)
+    reason = f"{_words(table)} ({CHECK.limits_text(in_force)})"
+    return CHECK.verdict(window, CHECK.grade(table.small, in_force), reason, float(table.small), evidence)
+
+
+def _words(table: TableShape) -> str:
+    files, log = format_count(table.files, "data file"), format_count(table.log, "file")
+    return (
+        f"{table.small:,} of {files} ({format_size(table.bytes)} in all) have less than "
+        f"{format_size(TableShape.SMALL)}, and a reader opens {log} of the log first; run: {table.compact}"
+    )
+
+
+CHECK = Check(
+    name="small_files",
+    title="Small files",
+    unit=ValueUnit.TIMES,
+    target="< 1,000 small data files in the table",
+    thresholds=limits(1000, 10_000, ValueUnit.TIMES, "data files below 16 MB"),
+    judge=check,
+    probes=frozenset({Probed.TABLE}),
+    consequence_of=NOT_RUNNING,
+    reads=(
+        "The files that the table has now with their sizes, by its log, and the files of the log after its newest "
+        "checkpoint. Nothing of the rows is read."
+    ),
+    unknown=(
+        "No batch is committed yet, the storage of the table does not answer, or the extra that reads such tables is "
+        "missing."
+    ),
+    advice=(
+        "Run the statement that the verdict names, in any Spark with the table's format, while the stream runs or not: "
+        "it changes no row. Then VACUUM removes the old files, once no reader, audit or fork needs them. A longer "
+        "trigger and fewer partitions before the sink make fewer files."
+    ),
+    source="Design of Streamwarden: each data file costs a reader a request, and each batch writes at least one.",
+)

@@ -1,0 +1,34 @@
+"""The files of a Delta table and the length of its log, for the health monitor."""
+
+import re
+from typing import Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.layout import list_or_empty
+from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.health.window import TableShape
+from streamwarden.sinks.delta.log import LOG, versions
+from streamwarden.sinks.delta.table import opened
+
+_SUMMARY: Final = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+"""A checkpoint of the log, or a part of one: it lists the files of the table as of its version."""
+
+
+def shape_of(path: str, connection: str | None) -> TableShape | None:
+    """None if there is no table yet. Raises CheckpointError, MissingExtra, OSError."""
+    import pyarrow as pa
+
+    table = opened(path, connection)
+    if table is None:
+        return None
+    sizes = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    root = open_path(path, connection)
+    summaries = [int(match[1]) for match in map(_SUMMARY.fullmatch, list_or_empty(root / LOG)) if match]
+    newest = max(summaries, default=-1)
+    return TableShape(
+        files=len(sizes),
+        small=sum(size < TableShape.SMALL for size in sizes),
+        bytes=sum(sizes),
+        log=sum(version > newest for version in versions(root)),
+        compact=f"OPTIMIZE delta.`{to_hadoop(path)}`",
+    )

@@ -1,0 +1,102 @@
+"""The kind of sink `iceberg`: a table in the folder of a Hadoop catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.launch_check import OutputEnd
+from streamwarden.problems import Problem
+from streamwarden.sinks.base import Sink, refused_mode
+from streamwarden.sinks.iceberg import forks, returning
+from streamwarden.sinks.iceberg.table import table_of
+from streamwarden.sinks.output import Output
+from streamwarden.stream.spec import OutputMode, StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergSink(Sink):
+    """An Iceberg table; exactly once for every reader, because the snapshot of a batch names its query and its batch.
+
+    The stream's Spark must be one that Iceberg supports (see [Iceberg tables](../how-to/iceberg.md)).
+    """
+
+    PLACE: ClassVar[str | None] = "path"
+    FORMATS: ClassVar[tuple[str, ...]] = ("iceberg",)
+    CONNECTOR: ClassVar[str | None] = "iceberg"
+
+    kind: str = "iceberg"
+    path: str = field()
+    """the folder of the table, as a Hadoop catalog has it: WAREHOUSE/NAMESPACE/TABLE; the table is created if it does
+    not exist"""
+
+    def problems(self) -> Iterator[Problem]:
+        if self.mode is not OutputMode.APPEND:
+            yield refused_mode(self.mode, "append: no other mode was tried")
+
+    def located(self, locate: Callable[[str], str]) -> IcebergSink:
+        return replace(self, path=locate(self.path).rstrip("/"))
+
+    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
+        from streamwarden.sinks.iceberg.spark_table import table_in
+
+        table_in(frame.sparkSession, spec, frame.schema)
+        return frame.writeStream.format("iceberg").options(**self.options).option("path", to_hadoop(self.path))
+
+    def end(
+        self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
+    ) -> OutputEnd | None:
+        """Of the stream's own queries; of another one only if these have not written the table yet."""
+        table = table_of(spec)
+        if table is None:
+            return None
+        own, others = table.newest_batch(queries), table.newest_of_others(queries)
+        if own is not None:
+            return OutputEnd(
+                batch=own,
+                where=f"the table {self.path}",
+                consequence="Iceberg would skip these batches of the same query, and their rows would be lost; another "
+                "query would write their rows a second time",
+                give_way="move the table away, or roll it back to a snapshot before these batches",
+            )
+        if others is None:
+            return None
+        query, batch = others
+        return OutputEnd(
+            batch=batch,
+            where=f"the table {self.path}",
+            consequence=f"query {query} wrote them, and the stream would add the rows of its batches to them",
+        )
+
+    def forked(self, places: Places) -> IcebergSink:
+        return replace(self, path=places.output)
+
+    def make_empty(self, origin: StreamSpec, forked: StreamSpec) -> None:
+        forks.make_empty(origin, forked)
+
+    def copy(
+        self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, upto: int | None = None
+    ) -> int | None:
+        return forks.copy(origin, forked, rewind=rewind, query_id=query_id, upto=upto)
+
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
+        return returning.plan_rollback(spec, restore)
+
+    def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
+        return returning.roll_back(spec, restore)
+
+    def read(
+        self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
+    ) -> Output:
+        from streamwarden.sinks.iceberg.output import read_table
+
+        return read_table(spec, committed=committed, first=first)

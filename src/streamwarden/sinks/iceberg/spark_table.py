@@ -1,0 +1,35 @@
+"""The stream's table in the session of a driver: its catalog, and the table itself if it is not there yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.sinks.iceberg.table import table_of
+from streamwarden.stream.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+CATALOG: Final = "streamwarden_iceberg"
+"""The name of the catalog in the driver's session. Its warehouse is the folder in which the table's folder is."""
+
+_SETTING: Final = f"spark.sql.catalog.{CATALOG}"
+
+
+def table_in(spark: SparkSession, spec: StreamSpec, schema: StructType) -> str:
+    """The name of the table in SQL, which is made with the columns of `schema` if it is not there."""
+    folder, _, name = str(spec.sink.path).rpartition("/")
+    conf = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": to_hadoop(folder),
+        ".cache-enabled": "false",  # what another program commits is seen at once
+    }
+    for suffix, value in conf.items():
+        spark.conf.set(f"{_SETTING}{suffix}", value)
+    quoted = f"{CATALOG}.`{name.replace('`', '``')}`"
+    if table_of(spec) is None:
+        spark.createDataFrame([], schema).writeTo(quoted).using("iceberg").create()
+    return quoted

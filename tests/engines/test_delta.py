@@ -1,0 +1,109 @@
+"""Streams into Delta tables, on the Spark that Delta supports: started, audited, forked, killed in mid-batch, and
+judged by a reader that is not Spark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.connectors import connectors
+from streamwarden.checkpoint.spark_support import parsed
+from streamwarden.errors import LaunchRefused
+from streamwarden.services.replay.replay import replay
+from streamwarden.services.workspace import Workspace
+from support.command_line import in_process
+from support.spark.drill_project import await_commits, drill_project, run_drill
+from support.spark.drivers import QUICK
+from support.spark.environments import RELEASES, environment, key_of
+
+pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(2400)]
+
+RECORDS = 6_000
+SMALL: dict[str, Any] = {
+    "source": "{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
+    "min_records": 1000,
+    "batches": 12,
+}
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """6,000 flights in 12 files."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=500, limit=RECORDS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spark() -> str:
+    """The `spark` of a stream's file: an environment with the Spark of Delta's jars, which are fetched here."""
+    connector = connectors()["delta"]
+    maven.resolve(connector.pom)
+    (release,) = (release for release in RELEASES if parsed(release) == connector.spark)
+    given = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
+    return json.dumps(given | key_of(environment(release)))
+
+
+def run_and_stop(workspace: Workspace, batches: int) -> None:
+    """Start the stream, and stop it after some batches."""
+    spec = workspace.stream("flights")
+    workspace.fleet.start(spec, launched_by="test")
+    await_commits(Path(spec.checkpoint), batches)
+    workspace.fleet.stop("flights", requested_by="test", reason="the test")
+
+
+def test_a_driver_killed_between_table_and_commit_writes_its_batch_once(
+    spark: str, flights: Path, tmp_path: Path
+) -> None:
+    """The fork begins with a part of the stream's table. Afterwards the checkpoint is lost, and a launch is refused."""
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault="kill_driver",
+        options={"moment": "after_manifest"},
+        rewind=1,
+        spark=spark,
+        sink="{kind: delta, path: output/flights}",
+        **SMALL,
+    ) as workspace:
+        run_and_stop(workspace, 3)
+        run = run_drill(workspace)
+        assert run.passed, run.reason
+        spec = workspace.stream("flights")
+        shutil.rmtree(spec.checkpoint)
+        with pytest.raises(LaunchRefused):
+            workspace.fleet.start(spec, launched_by="test")
+
+
+def test_an_audit_balances_what_the_batches_wrote(spark: str, flights: Path, tmp_path: Path) -> None:
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault="kill_driver",
+        spark=spark,
+        sink="{kind: delta, path: output/flights}",
+        **SMALL,
+    ) as workspace:
+        run_and_stop(workspace, 3)
+        audit = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
+    assert audit.code == 0, audit
+
+
+def test_a_killed_driver_merges_each_batch_once(spark: str, flights: Path, tmp_path: Path) -> None:
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault="kill_driver",
+        oracle="twin",
+        spark=spark,
+        sink="{kind: delta, path: output/flights, mode: update, key: [window_start, origin, carrier]}",
+        **SMALL,
+    ) as workspace:
+        run = run_drill(workspace)
+    assert run.passed, run.reason
+    assert run.facts["twin"]["outcome"]["exactly_once"]
