@@ -16,6 +16,7 @@ pytest.importorskip("kubernetes")
 
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.health.checks.driver import resources_pending
+from streamwarden.health.signals.resources import WAITED
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -169,8 +170,8 @@ def test_what_executors_wait_for_is_named_after_a_minute(
 
     judged = until("a warning", verdict, told=lambda: told(cluster, waits.drivers[name]))
     assert judged is not None
-    assert judged.value is not None
-    assert 60 <= judged.value < 120
+    waited = [each.value for each in store.measurements.recent(name, 0) if each.name == WAITED and each.value >= 60]
+    assert min(waited) < 120, "by when it was a warning first; the tests before may have taken longer"
     assert "-exec-" in judged.reason
     assert reason in judged.reason
     assert said in judged.reason

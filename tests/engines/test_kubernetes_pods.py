@@ -3,10 +3,12 @@ as docs/how-to/kubernetes.md writes them.
 
 1. Airflow's four components become ready.
 2. Cluster mode: a stream commits from its own pods. An executor is killed and replaced, the driver's container is
-   killed and another driver starts, the driver's pod is deleted and ends at a batch boundary. A stop ends it.
-3. Every number of the input is once in the output; the comparison sees one that is not.
-4. Drivers that cannot get a pod, for want of memory or of an image, say so in the cluster's own words.
-5. Client mode: the driver runs in the scheduler's pod, and an executor is killed and replaced.
+   killed and another driver starts, the driver's pod is deleted and ends at a batch boundary.
+3. Drivers that cannot get a pod, for want of memory or of an image, say so in the cluster's own words.
+4. Client mode: the driver runs in the scheduler's pod, and an executor is killed and replaced.
+5. The scheduler's pod is deleted: the driver in it ends at a batch boundary and is started again by the next one. The
+   driver in cluster mode goes on, and the task that follows it holds the pod for a minute and no longer.
+6. A stop ends both. Every number of the input is once in each output; the comparison sees one that is not.
 
 `support.servers.kubernetes.cluster` says what is real. Unlike on a cluster of several machines there is one node, the
 network of its pods is a bridge, and the volume that all pods mount is one of its folders.
@@ -39,7 +41,7 @@ from support.airflow.harness import REPOSITORY, wait_for
 from support.servers.kubernetes import cluster as clusters
 from support.servers.kubernetes.ids import Ids
 from support.servers.kubernetes.images import product
-from support.servers.kubernetes.installation import IMAGE, NAMESPACE, USER, Installation, installation
+from support.servers.kubernetes.installation import IMAGE, NAMESPACE, STARTS_WITHIN, USER, Installation, installation
 from support.servers.kubernetes.programs import HELM, programs
 from support.spark.drivers import QUICK
 
@@ -52,6 +54,10 @@ SMALL = QUICK | {
     "spark.kubernetes.executor.request.cores": "0.1",
 }
 """The page's settings are those of a cluster that has more than two cores."""
+
+MODES = ("in_cluster", "in_client")
+PATIENCE = 60.0
+"""Seconds that the entry point of the scheduler's pod gives tasks that still run when the drivers have ended."""
 
 MEMORY = {"driver_memory": "700 MiB", "executors": {"instances": 2, "cores": 1, "memory": "600 MiB"}}
 
@@ -77,11 +83,15 @@ class Site:
         return self.installed.execute("scheduler", *words)
 
     def unpause(self, name: str) -> None:
-        def known() -> bool:
-            return f"stream_{name}" in self.command("airflow", "dags", "list", "--columns", "dag_id")
-
-        wait_for(f"the DAG of {name}", known, timeout=SOON, poll=2, explain=self.installed.explain)
-        self.command("airflow", "dags", "unpause", f"stream_{name}")
+        dag = f"stream_{name}"
+        wait_for(
+            f"the DAG of {name}",
+            lambda: self.installed.knows(dag),
+            timeout=STARTS_WITHIN,
+            poll=2,
+            explain=self.installed.explain,
+        )
+        self.command("airflow", "dags", "unpause", dag)
 
     def driver(self, name: str, after: DriverRecord | None = None) -> DriverRecord:
         """The newest driver of a stream, once its query has started; another one than `after`."""
@@ -254,37 +264,6 @@ def test_a_deleted_pod_ends_at_a_batch_boundary_within_its_grace(site: Site) -> 
     site.goes_on("in_cluster")
 
 
-def test_a_stop_ends_at_a_batch_boundary_and_leaves_no_executor(site: Site) -> None:
-    driver = site.driver("in_cluster")
-    site.await_all("in_cluster")
-    site.command("streamwarden", "stop", "in_cluster", "--reason", "all is read")
-    end = site.exit(driver)
-    assert (end.kind, end.cut_batch) == (ExitKind.STOPPED, False), end
-    wait_for("no executors", lambda: not site.installed.pods("executor", driver.driver_id), timeout=SOON)
-
-
-def test_cluster_mode_delivered_each_number_once(site: Site) -> None:
-    ids = site.streams["in_cluster"]
-    assert ids.published >= 8, "the tests above waited for batches"
-    assert faults(ids.expected, ids.delivered()) == (set(), set(), set())
-
-
-def test_the_comparison_sees_a_lost_number(site: Site, tmp_path: Path) -> None:
-    """In a copy of the output that the test above compared."""
-    ids = site.streams["in_cluster"]
-    before = ids.delivered()
-    given, ids.output = ids.output, tmp_path / "output"
-    try:
-        shutil.copytree(given, ids.output)
-        file = next(path for path in sorted(ids.output.glob("part-*.parquet")) if pq.read_table(path).num_rows > 1)
-        table = pq.read_table(file)
-        pq.write_table(table.slice(1), file)
-        missing = table["id"][0].as_py()
-        assert faults(set(before), ids.delivered()) == ({missing}, set(), set())
-    finally:
-        ids.output = given
-
-
 @pytest.mark.parametrize(
     ("name", "reason", "said"),
     [("large", "Unschedulable", "Insufficient memory"), ("imageless", "ImagePullBackOff", "registry.test/missing:1")],
@@ -313,3 +292,58 @@ def test_client_mode_replaces_an_executor(site: Site) -> None:
     site.executors(driver, 1, without=frozenset(pod.metadata.name for pod in before))
     site.goes_on("in_client")
     assert site.driver("in_client").driver_id == driver.driver_id
+
+
+def test_a_deleted_pod_of_the_scheduler_drains_its_drivers_and_ends_a_minute_later(site: Site) -> None:
+    """Airflow's scheduler waits for its tasks for ever, among them the one that follows the driver in cluster mode."""
+    inside, outside = site.driver("in_client"), site.driver("in_cluster")
+    (pod,) = site.installed.component("scheduler")
+    began = time.monotonic()
+    with site.streams["in_client"].producing(every=1.0):
+        site.installed.core.delete_namespaced_pod(pod.metadata.name, NAMESPACE)
+        end = site.exit(inside)
+    site.await_gone(pod)
+    took, later = time.monotonic() - began, time.time() - end.ended_at
+    print(f"the scheduler's pod was gone after {took:.1f} s, {later:.1f} s after its driver")
+    assert (end.kind, end.cut_batch) == (ExitKind.STOPPED, False), end
+    assert "the scheduler's container stops" in end.message
+    assert took < pod.spec.termination_grace_period_seconds
+    assert PATIENCE <= later < PATIENCE + 30
+    site.driver("in_client", after=inside)
+    for name in MODES:
+        site.goes_on(name)
+    assert site.driver("in_cluster").driver_id == outside.driver_id
+    site.installed.await_ready()
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_stop_ends_at_a_batch_boundary_and_leaves_no_executor(site: Site, name: str) -> None:
+    driver = site.driver(name)
+    site.await_all(name)
+    site.command("streamwarden", "stop", name, "--reason", "all is read")
+    end = site.exit(driver)
+    assert (end.kind, end.cut_batch) == (ExitKind.STOPPED, False), end
+    wait_for("no executors", lambda: not site.installed.pods("executor", driver.driver_id), timeout=SOON)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_each_number_was_delivered_once(site: Site, name: str) -> None:
+    ids = site.streams[name]
+    assert ids.published >= 8, "the tests above waited for batches"
+    assert faults(ids.expected, ids.delivered()) == (set(), set(), set())
+
+
+def test_the_comparison_sees_a_lost_number(site: Site, tmp_path: Path) -> None:
+    """In a copy of an output that the test above compared."""
+    ids = site.streams["in_cluster"]
+    before = ids.delivered()
+    given, ids.output = ids.output, tmp_path / "output"
+    try:
+        shutil.copytree(given, ids.output)
+        file = next(path for path in sorted(ids.output.glob("part-*.parquet")) if pq.read_table(path).num_rows > 1)
+        table = pq.read_table(file)
+        pq.write_table(table.slice(1), file)
+        missing = table["id"][0].as_py()
+        assert faults(set(before), ids.delivered()) == ({missing}, set(), set())
+    finally:
+        ids.output = given

@@ -12,6 +12,9 @@ Document = Mapping[str, Any]
 _BEGINNING: Final = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons of a container that waits for nothing but its node."""
 
+_NOT_SCHEDULED: Final = "FailedScheduling"
+"""The reason of the scheduler's event for a pod without room, whose condition has the reason `Unschedulable`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodWait:
@@ -35,12 +38,12 @@ class PodWait:
 def wait_of(pod: Document, events: Sequence[Document] = ()) -> PodWait | None:
     """Why the pod is pending; None if it is not. `events`: the pod's, in any order.
 
-    A container's state comes first, since it says most. Then what the scheduler says, then the newest warning.
+    A container's state comes first, since it says most. Then what the scheduler says, then the newest other warning.
     """
     status, name = pod.get("status") or {}, str((pod.get("metadata") or {}).get("name", ""))
     if status.get("phase") not in ("Pending", None):
         return None
-    reason, message = _container(status) or _scheduling(status) or _warning(events) or ("", "")
+    reason, message = _container(status) or _scheduling(status, events) or _warning(events) or ("", "")
     return PodWait(pod=name, reason=reason, message=message)
 
 
@@ -62,16 +65,29 @@ def _container(status: Document) -> tuple[str, str] | None:
     return None
 
 
-def _scheduling(status: Document) -> tuple[str, str] | None:
+def _scheduling(status: Document, events: Sequence[Document]) -> tuple[str, str] | None:
+    """What the pod's condition says. The scheduler writes its event a moment earlier: until the condition is there, the
+    event is given the same reason. Once the pod is scheduled, its old events say nothing."""
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("reason") or ""), str(condition.get("message") or "")
-    return None
+        if condition.get("type") == "PodScheduled":
+            return _said(condition) if condition.get("status") == "False" else None
+    event = _newest(event for event in events if event.get("reason") == _NOT_SCHEDULED)
+    return None if event is None else ("Unschedulable", _said(event)[1])
 
 
 def _warning(events: Sequence[Document]) -> tuple[str, str] | None:
-    warnings = [event for event in events if event.get("type") == "Warning"]
-    newest = max(
+    event = _newest(event for event in events if event.get("reason") != _NOT_SCHEDULED)
+    return None if event is None else _said(event)
+
+
+def _newest(events: Iterable[Document]) -> Document | None:
+    """The newest warning."""
+    warnings = (event for event in events if event.get("type") == "Warning")
+    return max(
         warnings, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), default=None
     )
-    return None if newest is None else (str(newest.get("reason") or ""), str(newest.get("message") or ""))
+
+
+def _said(told: Document) -> tuple[str, str]:
+    """Reason and message of a condition or an event."""
+    return str(told.get("reason") or ""), str(told.get("message") or "")

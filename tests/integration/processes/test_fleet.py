@@ -19,7 +19,10 @@ from streamwarden.health.incidents.stream_incidents import open_incident
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.services.fleet.claims import START_TTL
 from streamwarden.services.fleet.exits.driver_ids import new_driver_id, stream_of
+from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream.spec import StopPolicy, StreamSpec, TriggerSpec
 from support.spark.drivers import until
@@ -157,6 +160,24 @@ def test_of_starts_with_many_checkpoints_at_the_same_time_one_launches(yard: Yar
     assert answers.count("") == 1
     assert len(list((yard.data / "drivers" / "counts").iterdir())) == 1
     assert all("with the checkpoint" in answer for answer in answers if answer)
+
+
+def test_a_driver_that_starts_slowly_is_left_alone_by_those_who_cannot_see_its_process(yard: Yard) -> None:
+    """Airflow's triggerer in another container, on a host so busy that Spark's start takes longer than a lease lasts.
+    A driver that never renews the lease is dead for them in the end."""
+    record = yard.fleet.start(yard.spec, launched_by="a", command=yard.submit("exec sleep 60")).record
+    now = time.time()
+    elsewhere = ExitRecorder(yard.store, clock=lambda: now, alive=lambda _: None)
+    for _ in range(int(START_TTL) - 2):
+        now += 1
+        assert elsewhere.observe(record.driver_id).alive
+    for _ in range(int(GRACE) + 2):
+        now += 1
+        seen = elsewhere.observe(record.driver_id)
+        if not seen.alive:
+            break
+    assert seen.exit is not None
+    assert seen.exit.kind is ExitKind.KILLED
 
 
 def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard) -> None:

@@ -1,13 +1,15 @@
-"""The class archive that an image's build made is found in its containers."""
+"""The class archive that an image's build makes is found in its containers."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.jvm import environments
 from streamwarden.adapters.jvm.environments import SparkEnvironment, own
 from streamwarden.services.fleet.launching import class_archive
 
@@ -35,3 +37,14 @@ def test_a_layer_that_keeps_whole_seconds_changes_nothing(spark: SparkEnvironmen
 def test_another_spark_has_another_archive(spark: SparkEnvironment, tmp_path: Path) -> None:
     os.utime(spark.home / "jars", (0, BUILT + 1))
     assert class_archive.find(spark, tmp_path) is None
+
+
+def test_it_is_made_before_streamwarden_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer with the archive precedes the one with the project. There Streamwarden is on the search path alone."""
+
+    def missing(name: str) -> importlib.metadata.Distribution:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    environments._here.cache_clear()
+    assert (own().programs / "driver.py").is_file()

@@ -52,6 +52,24 @@ def test_the_reason_is_the_one_that_says_most(
     assert found.pod in found.what
 
 
+def test_the_order_in_which_the_scheduler_writes_event_and_condition_does_not_matter() -> None:
+    """It writes the event first; a read in between finds that alone."""
+    told = event("FailedScheduling", "2026-1") | {"message": NO_ROOM}
+    between = wait_of(pod(), [told])
+    assert between == wait_of(pod(conditions=[unschedulable()]), [told])
+    assert between == wait_of(pod(conditions=[unschedulable()]))
+
+
+@pytest.mark.parametrize(
+    ("later", "reason"), [([], ""), ([event("FailedMount", "2026-1")], "FailedMount")], ids=["nothing", "its node"]
+)
+def test_a_pod_that_is_scheduled_is_not_called_unschedulable_for_an_old_event(later: list[Any], reason: str) -> None:
+    scheduled = pod(conditions=[{"type": "PodScheduled", "status": "True"}])
+    found = wait_of(scheduled, [event("FailedScheduling", "2026-2"), *later])
+    assert found is not None
+    assert found.reason == reason
+
+
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed", "Unknown"])
 def test_a_pod_that_is_not_pending_waits_for_nothing(phase: str) -> None:
     assert wait_of(pod(phase, conditions=[unschedulable()])) is None

@@ -49,7 +49,7 @@ class SparkEnvironment:
         python: its interpreter; prefix: the environment's folder; path: where that interpreter looks for packages.
         python_version: of the interpreter; home: the folder of Spark.
         version, scala: of Spark, by the name of its jar: `4.1.4` and `2.13`.
-        product: the folder of the package `streamwarden`; product_version: its version.
+        product: the folder of the package `streamwarden`.
     """
 
     python: str
@@ -60,7 +60,6 @@ class SparkEnvironment:
     version: str
     scala: str
     product: Path
-    product_version: str
 
     @property
     def minor(self) -> Version:
@@ -113,14 +112,13 @@ def require(spec: StreamSpec, feature: Feature | None) -> None:
 
 
 def own() -> SparkEnvironment:
-    """The environment of this process. Raises ProcessError if it has no PySpark."""
+    """The environment of this process, in which Streamwarden need not be installed: the build of an image has it on the
+    search path. Raises ProcessError if there is no PySpark."""
     home = spark_home()
     scala, spark = _versions(home)
     python = "{}.{}.{}".format(*sys.version_info[:3])
     package = Path(__file__).parents[2]
-    return SparkEnvironment(
-        sys.executable, python, Path(sys.prefix), tuple(sys.path), home, spark, scala, package, _here()
-    )
+    return SparkEnvironment(sys.executable, python, Path(sys.prefix), tuple(sys.path), home, spark, scala, package)
 
 
 def named(python: str) -> SparkEnvironment:
@@ -163,9 +161,7 @@ def _asked(python: str, _stamp: tuple[int, ...]) -> SparkEnvironment:
         raise _unusable(python, there, _install(python))
     scala, spark = _versions(home)
     paths = tuple(found["path"])
-    return SparkEnvironment(
-        python, found["python"], Path(found["prefix"]), paths, home, spark, scala, product, installed
-    )
+    return SparkEnvironment(python, found["python"], Path(found["prefix"]), paths, home, spark, scala, product)
 
 
 def _answer(python: str) -> dict[str, Any]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LEASE_TTL: Final = 30.0
 """Seconds a lease lasts without a renewal; it decides only where the holder's process cannot be seen."""
 
+START_TTL: Final = 120.0
+"""Seconds that a driver has, once its process was started, until it renews its lease by itself. A JVM and Python start
+before that: usually in a few seconds, but it took 46 on a host with twelve busy programs for each core."""
+
 
 def claim(
     store: Store, data: Path, spec: StreamSpec, *, launched_by: str, ttl: float, now: float

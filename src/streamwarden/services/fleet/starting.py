@@ -14,7 +14,7 @@ from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
 from streamwarden.lifecycle.driver_folder import tidy
 from streamwarden.lifecycle.events import REATTACHED
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
+from streamwarden.services.fleet.claims import LEASE_TTL, START_TTL, abandon, claim
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
@@ -128,7 +128,7 @@ class Starter:
         if process is not None:
             record = dataclasses.replace(record, process=process)
             with contextlib.suppress(StoreError, LeaseLost):  # the driver binds itself too, and obeys a loss
-                self._store.leases.bind(lease, process, ttl=LEASE_TTL, now=self._clock())
+                self._store.leases.bind(lease, process, ttl=START_TTL, now=self._clock())
                 self._store.drivers.bound(record.driver_id, process)
         clean(self._store, self._data, spec.name)
         resolve_incident(self._store, spec.name, self._clock())

@@ -24,6 +24,9 @@ PRODUCT = "streamwarden:local"
 GIVEN = "STREAMWARDEN_TEST_IMAGE"
 """Variable with the path of the product's image, as `docker save` writes it: tests that have it build none."""
 
+BUILDKIT = {"DOCKER_BUILDKIT": "1"}
+"""The Dockerfile needs it, and engines before version 23 build without."""
+
 BUILDS_WITHIN, SAVES_WITHIN = 2400.0, 600.0
 
 
@@ -47,7 +50,7 @@ def _built(folder: Path) -> Path:
             (["docker", "build", "--tag", PRODUCT, str(clone)], BUILDS_WITHIN),
             (["docker", "save", "--output", str(saved), PRODUCT], SAVES_WITHIN),
         ):
-            subprocess.run(command, env=environment, timeout=within, check=True)
+            subprocess.run(command, env={**environment, **BUILDKIT}, timeout=within, check=True)
     return saved
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import sqlalchemy as sa
 from kubernetes.stream import stream
 
 from streamwarden.adapters.store import Store
@@ -37,6 +38,9 @@ STARTS_WITHIN: Final = 900.0
 
 _ENV: Final = {
     "STREAMWARDEN_PROJECT": "/data/project",
+    # 30 and 50 s are not enough on a machine that is busy with other tests.
+    "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "180",
+    "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "200",
     "AIRFLOW__CORE__PARALLELISM": "4",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
@@ -46,11 +50,12 @@ _ENV: Final = {
 
 @dataclass
 class Installation:
-    """Airflow's pods. `data` is the folder that they have as `/data`."""
+    """Airflow's pods. `data` is the folder that they have as `/data`, `database` the URL of Airflow's own."""
 
     cluster: Cluster
     store: Store
     data: Path
+    database: str
 
     def __post_init__(self) -> None:
         self.core = self.cluster.plane.core()
@@ -64,6 +69,12 @@ class Installation:
                 stdout=True, stderr=True, stdin=False, tty=False, _request_timeout=240,
             )
         )  # fmt: skip
+
+    def knows(self, dag: str) -> bool:
+        """Whether Airflow has read the file of a DAG; a command that asks for it takes seconds of processor time."""
+        with sa.create_engine(self.database, poolclass=sa.NullPool).connect() as connection:
+            found = connection.execute(sa.text("SELECT 1 FROM dag WHERE dag_id = :dag"), {"dag": dag})
+            return found.first() is not None
 
     def component(self, name: str) -> list[Any]:
         """The pods of a component that are not being deleted."""
@@ -84,6 +95,17 @@ class Installation:
         """The newest driver of a stream, once its query has started."""
         record = self.store.drivers.latest(name)
         return record if record is not None and record.run_id else None
+
+    def await_ready(self) -> None:
+        """Wait until each of Airflow's four pods is ready."""
+        wait_for("Airflow's pods", self._ready, timeout=STARTS_WITHIN, poll=1, explain=self.explain)
+
+    def _ready(self) -> bool:
+        names = ("api-server", "dag-processor", "triggerer", "scheduler")
+        pods = [pod for name in names for pod in self.component(name)]
+        conditions = [condition for pod in pods for condition in pod.status.conditions or []]
+        ready = [condition for condition in conditions if (condition.type, condition.status) == ("Ready", "True")]
+        return (len(pods), len(ready)) == (4, 4)
 
     def explain(self) -> str:
         """Pods, events and the last lines of each container."""
@@ -111,8 +133,8 @@ def installation(cluster: Cluster, image: Path) -> Iterator[Installation]:
         _prepare(cluster, server)
         _helm(cluster, "install", "streamwarden", str(CHART), f"--set=image={IMAGE}", *_options())
         store = Store(server.url("streamwarden"))
-        made = Installation(cluster, store, cluster.shared)
-        wait_for("Airflow's pods", lambda: _ready(made), timeout=STARTS_WITHIN, poll=1, explain=made.explain)
+        made = Installation(cluster, store, cluster.shared, server.url("airflow"))
+        made.await_ready()
         yield made
         store.close()
 
@@ -150,10 +172,3 @@ def _helm(cluster: Cluster, *arguments: str) -> None:
     command = [programs(HELM)["helm"], *arguments, config, f"--namespace={NAMESPACE}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def _ready(made: Installation) -> bool:
-    pods = [pod for name in ("api-server", "dag-processor", "triggerer", "scheduler") for pod in made.component(name)]
-    conditions = [condition for pod in pods for condition in pod.status.conditions or []]
-    ready = [condition for condition in conditions if (condition.type, condition.status) == ("Ready", "True")]
-    return (len(pods), len(ready)) == (4, 4)
