@@ -121,13 +121,14 @@ def test_a_stream_runs_on_this_version(
     assert found["kill_driver"] == "passed"
 
 
-def upgrading(root: Path, flights: Path, before: str, after: Path | str) -> DrillRun:
-    """The drill `upgrade_spark` of a stream, judged by its twin on the older version."""
+def upgrading(root: Path, flights: Path, before: str, after: Path | str, job: str = "flight_departures") -> DrillRun:
+    """The drill `upgrade_spark` of a stream, judged by its twin on the version before."""
     with drill_project(
         root,
         inputs=flights,
         fault="upgrade_spark",
         oracle="twin",
+        job=job,
         spark=json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK, **key_of(environment(before))}),
         batches=12,
         min_records=1000,
@@ -144,7 +145,11 @@ def test_a_newer_spark_goes_on_from_the_checkpoint_of_an_older_one(before: str, 
     assert run.facts["twin"]["outcome"]["exactly_once"]
 
 
-def test_an_older_spark_that_lacks_what_the_checkpoint_has_is_noticed(tmp_path: Path, flights: Path) -> None:
-    """The negative control: Spark 3.5 cannot go on where Spark 4.1 stopped."""
-    run = upgrading(tmp_path, flights, "4.1.4", environment("3.5.9"))
+def test_an_output_that_the_other_spark_changes_is_noticed(tmp_path: Path, flights: Path) -> None:
+    """The negative control. The older Spark goes on from this checkpoint, too."""
+    run = upgrading(tmp_path, flights, "4.1.4", environment("3.5.9"), job="names_its_spark")
     assert run.deviated, run.reason
+    counts = run.facts["twin"]["outcome"]
+    assert (counts["lost"], counts["duplicated"]) == (0, 0)
+    assert counts["wrong"] > 0
+    assert "3.5.9" in str(counts["samples"]["wrong"])
