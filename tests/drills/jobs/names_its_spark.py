@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import flight_departures
-from pyspark.sql import functions as F
+from pyspark.sql.functions import lit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
-    return flight_departures.build(spark, spec).withColumn("spark", F.lit(spark.version))
+    return flight_departures.build(spark, spec).withColumn("spark", lit(spark.version))

@@ -51,8 +51,8 @@ class UpgradeSpark(ControlledRestart):
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, and starts the fork again on the Spark of `fault.python`.",
         promise="A Spark reads the checkpoints of earlier versions and goes on after the last committed batch.",
-        seen="From 3.5 to 4.3, from 4.1 to 4.3 and back from 4.1 to 3.5, the output of a windowed aggregation was that of "
-        "the twin on the stream's own version.",
+        seen="From 3.5 to 4.3, from 4.1 to 4.3 and back from 4.1 to 3.5, the output of a windowed aggregation was that "
+        "of the twin on the stream's own version.",
         next_step="Set `spark.python` in the stream's file. Keep a savepoint from before: an older Spark may refuse "
         "what a newer one wrote.",
     )
