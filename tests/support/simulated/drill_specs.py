@@ -50,6 +50,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kill_driver": {"strikes": 1},
     "service_outage": {"outage": OUTAGE},
     "checkpoint_damage": {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
+    "upgrade_spark": {"python": "/opt/envs/spark43/bin/python"},
 }
 """The options that a kind needs, as a drill has them unless a test says otherwise."""
 

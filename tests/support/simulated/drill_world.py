@@ -103,7 +103,7 @@ class World:
     block_works: bool = True  # a sink whose folder is not there fails
     database_lead: float = 0.2
     database_keeps: bool = True
-    master: str = "spark://one:7077"
+    master: str = ""  # empty: this host if a drill changes its Spark, else a cluster
     source: str | None = None  # kind; None: files if a drill takes one away, else a topic
     sink: str | None = None  # kind; None: a topic if a drill strikes one, else a table
     executors_here: int = 1
@@ -164,6 +164,7 @@ class World:
         if self.sink is None:
             topic = "kill_after_topic_write" in kinds
             self.sink = "kafka" if topic else "parquet" if kinds & OF_FOLDERS else "postgresql"
+        self.master = self.master or ("local[2]" if "upgrade_spark" in kinds else "spark://one:7077")
         if self.source is None:
             self.source = "files" if kinds & OF_FILES else "kafka"
         ports = Ports(

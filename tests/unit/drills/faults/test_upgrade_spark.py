@@ -19,7 +19,6 @@ from support.streams.health_windows import spec
 
 KIND = "upgrade_spark"
 NEW = "/opt/envs/spark43/bin/python"
-LOCAL = "local[2]"
 
 
 def run(world: World, python: str | None = NEW) -> DrillRun:
@@ -27,7 +26,7 @@ def run(world: World, python: str | None = NEW) -> DrillRun:
 
 
 def test_the_driver_that_follows_the_stop_runs_on_the_other_spark() -> None:
-    world = World(master=LOCAL)
+    world = World()
     result = run(world)
     assert result.passed, result.reason
     assert world.spark.lives == {"d1": None, "d2": NEW}
@@ -36,13 +35,13 @@ def test_the_driver_that_follows_the_stop_runs_on_the_other_spark() -> None:
 
 
 def test_a_new_spark_that_does_not_go_on_from_the_checkpoint_deviates() -> None:
-    result = run(World(master=LOCAL, lives_that_start=1))
+    result = run(World(lives_that_start=1))
     assert result.deviated
     assert "the second start is refused" in result.reason
 
 
 def test_a_step_that_dies_between_the_stop_and_the_choice_strikes_again() -> None:
-    world = World(master=LOCAL, die_at="before_choice", total_batches=30)
+    world = World(die_at="before_choice", total_batches=30)
     engine = world.engine(drill(KIND, fault=fault_of(KIND, python=NEW, attempts=2)))
     run_id = engine.begin(KIND)
     engine.step(run_id, DrillStep.STEADY_STATE)
@@ -56,7 +55,7 @@ def test_a_step_that_dies_between_the_stop_and_the_choice_strikes_again() -> Non
 
 
 def test_a_stream_that_cannot_run_there_is_refused_before_it_is_stopped() -> None:
-    world = World(master=LOCAL)
+    world = World()
     world.spark.refusal = DrillAborted("flights cannot run on Spark 3.5.9: state encoded as Avro is not in it")
     result = run(world)
     assert result.status is DrillStatus.ABORTED
@@ -65,7 +64,7 @@ def test_a_stream_that_cannot_run_there_is_refused_before_it_is_stopped() -> Non
 
 
 def test_without_an_interpreter_nothing_is_started() -> None:
-    world = World(master=LOCAL)
+    world = World()
     result = run(world, python=None)
     assert result.status is DrillStatus.ABORTED
     assert "no other Spark is named" in result.reason
