@@ -51,6 +51,26 @@ def test_another_content_of_the_pom_is_another_set_and_the_older_one_goes(
     assert not old.exists()
 
 
+def test_the_jars_of_another_pom_stay_whatever_its_name(
+    pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`prepare --kafka` beside a running `dev kafka`, whose pom is kafka-broker.xml."""
+    install(tmp_path, monkeypatch, COPIES)
+    broker = tmp_path / "kafka-broker.xml"
+    broker.write_text("<project/>")
+    found = maven.resolve(broker)
+    assert maven.resolve(pom)
+    assert maven.jars(broker) == found
+
+
+def test_two_at_once_have_the_jars_of_the_first(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one ends its download when the first one uses its jars already."""
+    first = tmp_path / "environment/share/streamwarden/jars/kafka" / maven.resolved_as(pom)
+    install(tmp_path, monkeypatch, f"{COPIES}\nmkdir {first}; echo first > {first}/a.jar")
+    assert [path.read_text() for path in maven.resolve(pom)] == ["first\n"]
+    assert [path.name for path in first.parent.iterdir()] == [first.name]
+
+
 def test_a_maven_that_fails_half_way_leaves_nothing(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, f"{COPIES}\necho 'Could not resolve dependencies'; exit 1")
     with pytest.raises(ProcessError, match="Could not resolve dependencies"):

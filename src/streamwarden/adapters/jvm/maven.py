@@ -57,14 +57,25 @@ def resolve(pom: Path) -> tuple[Path, ...]:
         )
         if done.returncode != 0:
             raise _failed(pom, f"Maven ended with {done.returncode}: {done.stdout[-2000:].strip()}")
-        for other in folder.parent.glob(f"{pom.stem}-*"):  # of an earlier content of the pom
-            shutil.rmtree(other, ignore_errors=True)
-        part.rename(folder)
+        _publish(part, folder)
     except subprocess.TimeoutExpired as error:
         raise _failed(pom, f"Maven ran for {RESOLVING_TIMEOUT:.0f} s") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return jars(pom)
+
+
+def _publish(part: Path, folder: Path) -> None:
+    """Give the resolved jars their name, unless another process was first, whose jars may be in use by now; and remove
+    those of an earlier content of the pom."""
+    try:
+        part.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    for other in folder.parent.glob("[!.]*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _failed(pom: Path, observed: str) -> ProcessError:
@@ -76,6 +87,10 @@ def _failed(pom: Path, observed: str) -> ProcessError:
     )
 
 
+def resolved_as(pom: Path) -> str:
+    """The name of the folder with the jars of this content of the pom."""
+    return hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+
+
 def _folder(pom: Path) -> Path:
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    return Path(sys.prefix) / "share" / "streamwarden" / "jars" / f"{pom.stem}-{digest}"
+    return Path(sys.prefix) / "share" / "streamwarden" / "jars" / pom.stem / resolved_as(pom)
