@@ -9,7 +9,7 @@ from streamwarden.lint.rule import Rule
 from streamwarden.verification.comparing.events import EVENT_ID
 
 _FOREIGN: Final[Mapping[str, str | None]] = {
-    **dict.fromkeys(("iceberg", "hudi")),  # by a transaction that knows the batch
+    "hudi": None,  # by a transaction that knows the batch
     "foreach": "calls the writer again for a batch that runs again",
     "console": "prints, and keeps nothing",
     "memory": "keeps rows in the driver's memory: a restart loses them",
