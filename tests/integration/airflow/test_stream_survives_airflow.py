@@ -312,6 +312,7 @@ def test_a_drill_that_a_person_rejects_touches_nothing(installation: Installatio
     assert installation.live_driver().driver_id == drillable.driver_id
 
 
+@pytest.mark.timeout(1500)
 def test_a_live_stream_is_drilled_after_a_person_approved_it(
     installation: Installation, drillable: DriverRecord
 ) -> None:

@@ -16,6 +16,9 @@ WHO: Final = "Anonymous"
 LONG: Final = 240.0
 """Seconds; see the tests of a stream that survives Airflow."""
 
+AUDITED: Final = 4 * LONG
+"""Seconds until a drill is given up: it audits twice, and an audit leaves the processor to whatever else runs here."""
+
 KILL_LIVE: Final = """
 name: kill_live
 stream: counted
@@ -36,7 +39,6 @@ def answered(airflow: Airflow, space: Workspace, answer: str) -> DrillRun:
     def story() -> str:
         return _story(airflow, dag_run)
 
-    # It audits twice, and an audit leaves the processor to whatever else runs on this machine.
     asks = "the scheduler, which asks again if the answer comes before it has noticed the end of the task's process"
     wait_for(asks, lambda: airflow.has_noticed(LIVE_DRILL, dag_run, "approval"), timeout=2 * LONG, explain=story)
     (question,) = airflow.call("GET", f"{path}/hitlDetails")["hitl_details"]
@@ -48,7 +50,7 @@ def answered(airflow: Airflow, space: Workspace, answer: str) -> DrillRun:
         found = (each for each in airflow.runs(LIVE_DRILL) if each["dag_run_id"] == dag_run and each["end_date"])
         return next(found, None)
 
-    assert wait_for("the end of the drill", ended, timeout=2 * LONG, explain=story)["state"] == "success", story()
+    assert wait_for("the end of the drill", ended, timeout=AUDITED, explain=story)["state"] == "success", story()
     run = space.store.journals.get(drill_run_id("kill_live", dag_run))
     assert run is not None
     return run
