@@ -6,10 +6,20 @@ Every test here has the marker `full`: what they start takes minutes and gigabyt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from streamwarden.services.replay.replay import replay
 from support.servers import hadoop
+
+
+@pytest.fixture(scope="session")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """6,000 flights in 12 files."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=500, limit=6_000)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -3,27 +3,20 @@ judged by a reader that is not Spark."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamwarden.adapters.jvm import maven
-from streamwarden.adapters.jvm.connectors import connectors
-from streamwarden.checkpoint.spark_support import parsed
 from streamwarden.errors import LaunchRefused
-from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from support.command_line import in_process
 from support.spark.drill_project import await_commits, drill_project, run_drill
-from support.spark.drivers import QUICK
-from support.spark.environments import RELEASES, environment, key_of
+from support.spark.environments import spark_with
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(2400)]
 
-RECORDS = 6_000
 SMALL: dict[str, Any] = {
     "source": "{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
     "min_records": 1000,
@@ -32,21 +25,8 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """6,000 flights in 12 files."""
-    folder = tmp_path_factory.mktemp("flights")
-    replay(folder, rows_per_file=500, limit=RECORDS)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def spark() -> str:
-    """The `spark` of a stream's file: an environment with the Spark of Delta's jars, which are fetched here."""
-    connector = connectors()["delta"]
-    maven.resolve(connector.pom)
-    (release,) = (release for release in RELEASES if parsed(release) == connector.spark)
-    given = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
-    return json.dumps(given | key_of(environment(release)))
+    return spark_with("delta")
 
 
 def run_and_stop(workspace: Workspace, batches: int) -> None:

@@ -3,40 +3,19 @@ not Spark."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.jvm import maven
-from streamwarden.adapters.jvm.connectors import connectors
-from streamwarden.checkpoint.spark_support import parsed
-from streamwarden.services.replay.replay import replay
 from support.spark.drill_project import drill_project, run_drill
-from support.spark.drivers import QUICK
-from support.spark.environments import RELEASES, environment, key_of
+from support.spark.environments import spark_with
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(1200)]
-
-RECORDS = 6_000
-
-
-@pytest.fixture(scope="module")
-def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """6,000 flights in 12 files."""
-    folder = tmp_path_factory.mktemp("flights")
-    replay(folder, rows_per_file=500, limit=RECORDS)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def spark() -> str:
-    """The `spark` of a stream's file: an environment with the Spark of Iceberg's jars, which are fetched here."""
-    connector = connectors()["iceberg"]
-    maven.resolve(connector.pom)
-    (release,) = (release for release in RELEASES if parsed(release) == connector.spark)
-    given = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
-    return json.dumps(given | key_of(environment(release)))
+    return spark_with("iceberg")
 
 
 def test_a_killed_driver_writes_each_batch_once(spark: str, flights: Path, tmp_path: Path) -> None:

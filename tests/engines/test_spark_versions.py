@@ -17,7 +17,6 @@ from streamwarden.checkpoint.spark_support import PROGRAMS, SUPPORTED, lacks, pa
 from streamwarden.config import spark_environment
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from support.command_line import in_process
 from support.spark.drill_project import await_commits, drill_project, run_drill
@@ -27,15 +26,6 @@ from support.spark.environments import RELEASES, environment, key_of
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 RECORD = Path(__file__).parents[1] / "data" / "spark_versions.json"
-RECORDS = 6_000
-
-
-@pytest.fixture(scope="module")
-def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """6,000 flights in 12 files."""
-    folder = tmp_path_factory.mktemp("flights")
-    replay(folder, rows_per_file=500, limit=RECORDS)
-    return folder
 
 
 def run_and_stop(workspace: Workspace) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import json
 import re
 import shutil
 import subprocess
@@ -19,6 +20,11 @@ from typing import Final
 
 import pytest
 import yaml
+
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.connectors import connectors
+from streamwarden.checkpoint.spark_support import parsed
+from support.spark.drivers import QUICK
 
 RELEASES: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1")
 """The newest of each minor version, beside the one that this checkout's own environment has."""
@@ -47,6 +53,15 @@ def environment(release: str) -> Path:
             (folder / "complete").touch()
         _run("pip", "install", "--quiet", "--python", str(python), "--reinstall-package", "streamwarden", *_packages())
     return python
+
+
+def spark_with(connector: str) -> str:
+    """The `spark` of a stream's file: an environment with the Spark of this connector's jars, which are fetched."""
+    found = connectors()[connector]
+    maven.resolve(found.pom)
+    (release,) = (release for release in RELEASES if parsed(release) == found.spark)
+    given = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
+    return json.dumps(given | key_of(environment(release)))
 
 
 def key_of(python: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from streamwarden import disk
 from streamwarden.adapters.storage.remote import RemoteFiles
 from streamwarden.checkpoint.filesystem import FileInfo, Location, NotAFile, TooLarge
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError
 from streamwarden.stream.spec import HDFS, OBJECT_STORE, StreamSpec
 
@@ -185,6 +186,20 @@ def open_path(url: str | Path, connection: str | None = None) -> Location:
 def checkpoint_of(spec: StreamSpec) -> Location:
     """The checkpoint of a stream or a query, wherever it is stored."""
     return open_path(spec.checkpoint, spec.storage.connection)
+
+
+def running_query(checkpoint: str) -> str:
+    """The id of the query that executes a batch on this checkpoint now, with the driver's own credentials. Raises
+    CheckpointError if the checkpoint has lost it."""
+    query_id = read_query_id(open_path(checkpoint))
+    if query_id is None:
+        raise CheckpointError(
+            "the checkpoint has lost its metadata while the query runs",
+            expected="the file `metadata` with the id of the query",
+            where=checkpoint,
+            next_step="restore it from a savepoint; a query that starts without it is another query",
+        )
+    return query_id
 
 
 def output_of(spec: StreamSpec) -> Location | None:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.extras import installed
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
-from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, missing_reader, refused_mode, repeated
 from streamwarden.sinks.delta.log import LOG, listed_at, newest_of, newest_of_others
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import HDFS, OutputMode, StreamSpec
@@ -61,10 +60,7 @@ class DeltaSink(Sink):
             if name.lower() in _SET_HERE:
                 allowed = "nothing: the driver sets it, so that a batch is written once"
                 yield Problem(key=("sink", "options", name), observed=show(value), allowed=allowed)
-        if not installed("deltalake"):
-            allowed = "the package deltalake (delta-rs) in this environment: it reads the table without Spark"
-            step = "run: pip install 'streamwarden[delta]'"
-            yield Problem(key=("sink", "kind"), observed=show(self.kind), allowed=allowed, next_step=step)
+        yield from missing_reader(self.kind, "deltalake")
 
     def located(self, locate: Callable[[str], str]) -> DeltaSink:
         return replace(self, path=locate(self.path))

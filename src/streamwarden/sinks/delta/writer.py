@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.formats.logs import read_query_id
+from streamwarden.adapters.storage.files import open_path, running_query
 from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.errors import CheckpointError, JobError
+from streamwarden.errors import JobError
 from streamwarden.sinks.delta.log import versions
 from streamwarden.stream.spec import StreamSpec
 
@@ -54,7 +53,7 @@ class MergeWriter:
             frame.unpersist()
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        path, query_id = str(self._spec.sink.path), self._query_id()
+        path, query_id = str(self._spec.sink.path), running_query(self._spec.checkpoint)
         if not versions(open_path(path, self._spec.storage.connection)):
             writer = frame.write.format("delta").mode("append").option("txnAppId", query_id)
             writer.options(**self._spec.sink.options).option("txnVersion", batch_id).save(to_hadoop(path))
@@ -62,17 +61,6 @@ class MergeWriter:
         frame.createOrReplaceTempView(_VIEW)
         with _as_batch(frame.sparkSession, query_id, batch_id):
             frame.sparkSession.sql(merge_statement(to_hadoop(path), self._spec.sink.key))
-
-    def _query_id(self) -> str:
-        checkpoint = open_path(self._spec.checkpoint)
-        query_id = read_query_id(checkpoint)
-        if query_id is None:
-            raise CheckpointError(
-                "the checkpoint has lost its metadata while the query runs",
-                where=checkpoint.path,
-                next_step="restore it",
-            )
-        return query_id
 
 
 def merge_statement(path: str, key: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ from streamwarden.sinks.iceberg.metadata import TableMetadata
 from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.output_types import arrow_type
-from streamwarden.stream.spec import OBJECT_STORE, OutputMode, StreamSpec
+from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, StaticTable
@@ -24,7 +24,7 @@ _SHOWN: Final = 5
 
 
 def read_table(spec: StreamSpec, *, committed: int | None, first: int) -> Output:
-    """The rows of the table, in append mode each with the batch whose snapshot added its file.
+    """The rows of the table, each with the batch whose snapshot added its file.
 
     Args:
         committed: the query's newest committed batch: the table must have its snapshot.
@@ -45,7 +45,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int) -> Output
             next_step="let the stream commit a batch first",
         )
     query = read_query_id(checkpoint_of(spec)) or ""
-    return _output(spec, known, query, contradictions(spec, known, query, committed, first))
+    return _output(spec, known, query, contradictions(known, query, committed, first))
 
 
 def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[str, ...]) -> Output:
@@ -54,8 +54,7 @@ def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[
     where = str(spec.sink.path)
     try:
         table = StaticTable.from_metadata(known.file, properties=_properties(spec))
-        # A merge writes the whole file of each row that it replaces: there a file does not tell the batch of its rows.
-        batches = None if spec.sink.mode is OutputMode.UPDATE else _batches_of_files(table, known, query)
+        batches = _batches_of_files(table, known, query)
         tasks = list(table.scan().plan_files())
         schema = table.schema().as_arrow()
         parts, unread = [], []
@@ -75,9 +74,7 @@ def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[
     )
 
 
-def contradictions(
-    spec: StreamSpec, table: TableMetadata, query: str, committed: int | None, first: int
-) -> tuple[str, ...]:
+def contradictions(table: TableMetadata, query: str, committed: int | None, first: int) -> tuple[str, ...]:
     """What the snapshots and the commits of the checkpoint say differently. Pure."""
     batches = table.batches([query])
     newest = max(batches, default=None)
@@ -90,7 +87,7 @@ def contradictions(
     if committed is not None and table.is_whole:
         gaps = [batch for batch in range(first, committed) if batch not in batches]
         problems += [f"the table has no snapshot of the committed batches {_named(gaps)}"] if gaps else []
-    if spec.sink.mode is OutputMode.APPEND and (twice := table.repeated([query])):
+    if twice := table.repeated([query]):
         problems.append(f"the table has the rows of the batches {_named(twice)} more than once")
     return tuple(problems)
 
@@ -114,11 +111,11 @@ def _batches_of_files(table: StaticTable, known: TableMetadata, query: str) -> d
     }
 
 
-def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int] | None) -> Part:
+def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int]) -> Part:
     """The rows of one data file, without those that a delete file takes away, in the columns of today.
 
     Args:
-        batches: data file -> its batch; None: not known of any row.
+        batches: data file -> its batch.
     """
     import pyarrow as pa
     from pyiceberg.expressions import AlwaysTrue
@@ -126,7 +123,7 @@ def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int] | N
 
     rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table([task])
     file = task.file.file_path
-    numbers = None if batches is None else pa.array([batches.get(file)] * rows.num_rows, pa.int64())
+    numbers = pa.repeat(pa.scalar(batches.get(file), pa.int64()), rows.num_rows)
     return Part(table=rows, count=rows.num_rows, file=to_path(file), batches=numbers)
 
 

@@ -12,7 +12,7 @@ from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem
-from streamwarden.sinks.base import Sink, refused_mode
+from streamwarden.sinks.base import Sink, missing_reader, refused_mode
 from streamwarden.sinks.iceberg import forks, returning
 from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.sinks.output import Output
@@ -42,14 +42,15 @@ class IcebergSink(Sink):
     def problems(self) -> Iterator[Problem]:
         if self.mode is not OutputMode.APPEND:
             yield refused_mode(self.mode, "append: no other mode was tried")
+        yield from missing_reader(self.kind, "pyiceberg")
 
     def located(self, locate: Callable[[str], str]) -> IcebergSink:
         return replace(self, path=locate(self.path).rstrip("/"))
 
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
-        from streamwarden.sinks.iceberg.spark_table import table_in
+        from streamwarden.sinks.iceberg.spark_table import ensure_table
 
-        table_in(frame.sparkSession, spec, frame.schema)
+        ensure_table(frame.sparkSession, spec, frame.schema)
         return frame.writeStream.format("iceberg").options(**self.options).option("path", to_hadoop(self.path))
 
     def end(

@@ -18,8 +18,8 @@ CATALOG: Final = "streamwarden_iceberg"
 _SETTING: Final = f"spark.sql.catalog.{CATALOG}"
 
 
-def table_in(spark: SparkSession, spec: StreamSpec, schema: StructType) -> str:
-    """The name of the table in SQL, which is made with the columns of `schema` if it is not there."""
+def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> None:
+    """Set the catalog of the table, and make the table with the columns of `schema` if it is not there."""
     folder, _, name = str(spec.sink.path).rpartition("/")
     conf = {
         "": "org.apache.iceberg.spark.SparkCatalog",
@@ -29,7 +29,6 @@ def table_in(spark: SparkSession, spec: StreamSpec, schema: StructType) -> str:
     }
     for suffix, value in conf.items():
         spark.conf.set(f"{_SETTING}{suffix}", value)
-    quoted = f"{CATALOG}.`{name.replace('`', '``')}`"
     if table_of(spec) is None:
+        quoted = f"{CATALOG}.`{name.replace('`', '``')}`"
         spark.createDataFrame([], schema).writeTo(quoted).using("iceberg").create()
-    return quoted

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import java_options
-from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.formats.logs import read_query_id
-from streamwarden.errors import CheckpointError, JobError, StreamwardenError
+from streamwarden.adapters.storage.files import running_query
+from streamwarden.errors import JobError, StreamwardenError
 from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.topic import require_topic
 from streamwarden.stream.spec import OutputMode, StreamSpec
@@ -74,13 +73,7 @@ class TopicWriter:
 
     def _own_query_id(self) -> str:
         if self._query_id is None:
-            self._query_id = read_query_id(open_path(self._spec.checkpoint))
-        if self._query_id is None:
-            raise CheckpointError(
-                "the checkpoint has lost its metadata while the query runs",
-                where=self._spec.checkpoint,
-                next_step="restore it",
-            )
+            self._query_id = running_query(self._spec.checkpoint)
         return self._query_id
 
     def _explained(self, error: Exception) -> Exception:

@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.postgresql.access import access
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import open_path, running_query
 from streamwarden.checkpoint.formats.layout import OFFSETS
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError
@@ -180,15 +180,8 @@ class TableWriter:
 
     def _planned(self, batch_id: int) -> tuple[str, str]:
         """The query's id and the digest of the batch's plan: both are in the checkpoint before the batch runs."""
-        checkpoint = open_path(self._spec.checkpoint)
-        plan = checkpoint / OFFSETS / str(batch_id)
-        query_id = read_query_id(checkpoint)
-        if query_id is None:
-            raise CheckpointError(
-                "the checkpoint has lost its metadata while the query runs",
-                where=checkpoint.path,
-                next_step="restore it",
-            )
+        plan = open_path(self._spec.checkpoint) / OFFSETS / str(batch_id)
+        query_id = running_query(self._spec.checkpoint)
         try:
             return query_id, hashlib.sha256(plan.read()).hexdigest()
         except OSError as error:
