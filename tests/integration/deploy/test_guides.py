@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from streamwarden.adapters.jvm.environments import SparkEnvironment, own
+from streamwarden.config import spark_environment
 from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.errors import StreamwardenError
 from support.command_lines import fault_of_line
@@ -64,8 +67,15 @@ def test_every_command_of_a_page_parses(path: Path) -> None:
     assert faults(Page(path.read_text())) == []
 
 
+def environment_of_a_page(python: str) -> SparkEnvironment:
+    """The one that /opt/envs/spark41/bin/python belongs to, as if the reader had made it."""
+    major, minor = re.fullmatch(r"/opt/envs/spark(\d)(\d)/bin/python", python).groups()  # type: ignore[union-attr]
+    return replace(own(), python=python, version=f"{major}.{minor}.0")
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_every_file_of_a_page_is_accepted(path: Path, tmp_path: Path) -> None:
+def test_every_file_of_a_page_is_accepted(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_environment, "named", environment_of_a_page)
     assert refused(Page(path.read_text()), tmp_path) == []
 
 
