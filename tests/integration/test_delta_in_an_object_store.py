@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from streamwarden.adapters.delta.table import opened, storage_options
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.errors import CheckpointError
 from streamwarden.sinks.delta import forks
 from streamwarden.sinks.delta.output import read_table
 from streamwarden.sinks.delta.sink import DeltaSink
-from streamwarden.sinks.delta.table import opened, storage_options
 from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.servers.object_store import BUCKET, ObjectStore, running
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from streamwarden.adapters.iceberg.metadata import BATCH, QUERY
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.storage.object_stores import access
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.iceberg.metadata import BATCH, QUERY
 from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.servers.object_store import BUCKET, ObjectStore, running

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from streamwarden.adapters.delta.log import LOG, commit_name, own_batches
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.batch_progress import ListedOutput, read_traces
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.fleet.recorded_starts import read_logs
 from streamwarden.sinks.delta import forks
-from streamwarden.sinks.delta.log import LOG, commit_name, own_batches
 from streamwarden.sinks.delta.output import read_table
 from streamwarden.sinks.delta.shape import shape_of
 from streamwarden.sinks.delta.sink import DeltaSink

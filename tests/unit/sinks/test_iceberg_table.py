@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata
+from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.exchanges.exchange import Exchange
-from streamwarden.sinks.iceberg.metadata import BATCH, QUERY, TableMetadata
 from streamwarden.sinks.iceberg.sink import IcebergSink
-from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
 

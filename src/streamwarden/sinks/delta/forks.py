@@ -13,15 +13,15 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.delta.log import FORK, LOG, commit_name, commits
+from streamwarden.adapters.delta.table import newest_batch, opened
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.adapters.storage.moving import bring
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import list_or_empty
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError
-from streamwarden.sinks.delta.log import FORK, LOG, commit_name, commits
 from streamwarden.sinks.delta.output import partitions_of
-from streamwarden.sinks.delta.table import newest_batch, opened
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:

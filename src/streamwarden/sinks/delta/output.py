@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from streamwarden.adapters.delta.log import batches_of_files, is_there, own_batches, path_of
+from streamwarden.adapters.delta.table import newest_batch, opened
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.errors import CheckpointError, VerificationError
-from streamwarden.sinks.delta.log import batches_of_files, is_there, own_batches, path_of
-from streamwarden.sinks.delta.table import newest_batch, opened
 from streamwarden.sinks.files.data import PARQUET, ReadFiles, read_files
 from streamwarden.sinks.output import Manifest, Output, Part
 from streamwarden.sinks.output_types import arrow_type

@@ -3,12 +3,12 @@
 import re
 from typing import Final
 
+from streamwarden.adapters.delta.log import LOG, versions
+from streamwarden.adapters.delta.table import opened
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import list_or_empty
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.health.window import TableShape
-from streamwarden.sinks.delta.log import LOG, versions
-from streamwarden.sinks.delta.table import opened
 
 _SUMMARY: Final = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 """A checkpoint of the log, or a part of one: it lists the files of the table as of its version."""

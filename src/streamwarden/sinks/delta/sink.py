@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from streamwarden.adapters.delta.log import LOG, listed_at, newest_of, newest_of_others
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import to_hadoop
@@ -14,7 +15,6 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, missing_reader, refused_mode, repeated
-from streamwarden.sinks.delta.log import LOG, listed_at, newest_of, newest_of_others
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import HDFS, OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
@@ -77,7 +77,7 @@ class DeltaSink(Sink):
         self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
     ) -> OutputEnd | None:
         """Of the stream's own queries; of another one only if these have not written the table yet."""
-        from streamwarden.sinks.delta.table import newest_batch, opened
+        from streamwarden.adapters.delta.table import newest_batch, opened
 
         table = opened(self.path, spec.storage.connection, environ=environ)
         if table is None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.delta.log import versions
 from streamwarden.adapters.storage.files import open_path, running_query
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import JobError
-from streamwarden.sinks.delta.log import versions
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:

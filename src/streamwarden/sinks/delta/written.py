@@ -3,9 +3,9 @@
 A compaction rewrites rows into other files; the files of the batches stay on the storage until VACUUM removes them.
 """
 
+from streamwarden.adapters.delta.log import is_there, own_batches
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import file_name, to_uri
-from streamwarden.sinks.delta.log import is_there, own_batches
 from streamwarden.sinks.output import WrittenFiles
 from streamwarden.verification.comparing.balance import Range
 

@@ -1,11 +1,11 @@
-"""Makes the table of a fork: see `clone`."""
+"""Makes the table of a fork: see `adapters.iceberg.clone`."""
 
+from streamwarden.adapters.iceberg.clone import cloned
+from streamwarden.adapters.iceberg.metadata import Snapshot, TableMetadata
+from streamwarden.adapters.iceberg.table import HINT, METADATA, table_of
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError
-from streamwarden.sinks.iceberg.clone import cloned
-from streamwarden.sinks.iceberg.metadata import Snapshot, TableMetadata
-from streamwarden.sinks.iceberg.table import HINT, METADATA, table_of
 from streamwarden.stream.spec import StreamSpec
 
 

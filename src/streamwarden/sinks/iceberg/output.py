@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.iceberg.access import properties_of
+from streamwarden.adapters.iceberg.metadata import TableMetadata
+from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.adapters.storage.object_stores import access
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import StreamwardenError, VerificationError
-from streamwarden.sinks.iceberg.metadata import TableMetadata
-from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.output_types import arrow_type
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, StaticTable
@@ -53,7 +53,7 @@ def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[
 
     where = str(spec.sink.path)
     try:
-        table = StaticTable.from_metadata(known.file, properties=_properties(spec))
+        table = StaticTable.from_metadata(known.file, properties=properties_of(where, spec.storage.connection))
         batches = _batches_of_files(table, known, query)
         tasks = list(table.scan().plan_files())
         schema = table.schema().as_arrow()
@@ -125,22 +125,6 @@ def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int]) ->
     file = task.file.file_path
     numbers = pa.repeat(pa.scalar(batches.get(file), pa.int64()), rows.num_rows)
     return Part(table=rows, count=rows.num_rows, file=to_path(file), batches=numbers)
-
-
-def _properties(spec: StreamSpec) -> dict[str, str]:
-    """What pyiceberg needs to open the files of the table."""
-    if not OBJECT_STORE.match(str(spec.sink.path)):
-        return {}
-    found = access(spec.storage.connection)
-    named = {
-        "s3.endpoint": found.endpoint,
-        "s3.access-key-id": found.key,
-        "s3.secret-access-key": found.secret,
-        "s3.session-token": found.token,
-        "s3.region": found.region,
-        "s3.force-virtual-addressing": None if found.path_style else "true",
-    }
-    return {name: value for name, value in named.items() if value is not None}
 
 
 def _unread(where: str, said: str) -> VerificationError:

@@ -4,11 +4,11 @@ current one, as Iceberg's `rollback_to_snapshot` does. No data file is removed."
 import json
 from typing import Any, Final
 
+from streamwarden.adapters.iceberg.metadata import MAIN, Snapshot, TableMetadata
+from streamwarden.adapters.iceberg.table import METADATA, table_of
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
-from streamwarden.sinks.iceberg.metadata import MAIN, Snapshot, TableMetadata
-from streamwarden.sinks.iceberg.table import METADATA, table_of
 from streamwarden.stream.spec import StreamSpec
 
 _LATER: Final = "snapshots"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
@@ -14,7 +15,6 @@ from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem
 from streamwarden.sinks.base import Sink, missing_reader, refused_mode
 from streamwarden.sinks.iceberg import forks, returning
-from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:

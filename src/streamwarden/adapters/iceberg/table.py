@@ -5,11 +5,11 @@ import gzip
 import re
 from typing import Final
 
+from streamwarden.adapters.iceberg.metadata import TableMetadata, parsed
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import Damaged, list_or_empty
 from streamwarden.errors import CheckpointError
-from streamwarden.sinks.iceberg.metadata import TableMetadata, parsed
 from streamwarden.stream.spec import StreamSpec
 
 METADATA: Final = "metadata"
@@ -23,11 +23,16 @@ ATTEMPTS: Final = 3
 
 
 def table_of(spec: StreamSpec) -> TableMetadata | None:
-    """The table of a stream's sink; None if it has not been made yet.
+    """The table of a stream's sink, as `table_in`."""
+    return table_in(str(spec.sink.path), spec.storage.connection)
+
+
+def table_in(path: str, connection: str | None) -> TableMetadata | None:
+    """The table in a folder; None if it has not been made yet.
 
     Raises CheckpointError if its metadata cannot be understood, OSError if the storage does not answer.
     """
-    root = open_path(str(spec.sink.path), spec.storage.connection)
+    root = open_path(path, connection)
     try:
         return newest(root)
     except Damaged as error:

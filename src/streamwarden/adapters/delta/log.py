@@ -5,7 +5,7 @@ whole or not there. A streaming batch commits its files together with the action
 number of the batch. Delta skips a batch whose number is not above the newest of its query.
 
 Delta removes old commits after a checkpoint of the log (`delta.logRetentionDuration`, 30 days). What the table has
-then is still known: delta-rs reads the checkpoints, see `sinks.delta.table`.
+then is still known: delta-rs reads the checkpoints, see `adapters.delta.table`.
 """
 
 import json

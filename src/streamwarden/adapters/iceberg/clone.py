@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Collection
 from typing import Any, Final
 
+from streamwarden.adapters.iceberg.metadata import MAIN, QUERY, Snapshot, TableMetadata
 from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.sinks.iceberg.metadata import MAIN, QUERY, Snapshot, TableMetadata
 
 _ELSEWHERE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 """Properties that lead a writer out of the table's folder."""

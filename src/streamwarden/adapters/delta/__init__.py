@@ -1,0 +1,1 @@
+"""Delta tables: their log, and what delta-rs says of them."""
