@@ -18,6 +18,7 @@
     ├── AirflowError           Airflow's REST API does not answer, or refuses
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
     │   ├── InputGone          the input of a batch no longer exists or is no longer known
+    │   │   └── TableInputGone     a table no longer has the commits or files that a batch has to read
     │   └── SourceUnresponsive the service that holds the input does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
     │   └── ScriptFailed       a script ended with a status other than 0; only the exception that it raised says why
@@ -156,6 +157,10 @@ class SourceError(StreamwardenError):
 
 class InputGone(SourceError):
     """The input of a batch cannot be read again: it is no longer known which it was, or it no longer exists."""
+
+
+class TableInputGone(InputGone):
+    """A table no longer has the commits or the data files that a batch has to read."""
 
 
 class SourceUnresponsive(SourceError):

@@ -221,6 +221,9 @@ def _kinds(spec: StreamSpec) -> list[Problem]:
     if spec.storage.connection is not None and not stored:
         observed, allowed = show(spec.storage.connection), "nothing: no path of this stream begins with s3a://"
         problems.append(Problem(key=("storage", "connection"), observed=observed, allowed=allowed))
+    if spec.source.TABLE and spec.quarantine is not None:
+        allowed = "nothing: a table does not say which of its rows were read, so that none is kept aside"
+        problems.append(Problem(key=("quarantine",), observed=show(spec.quarantine), allowed=allowed))
     for name in spec.spark.conf:
         if not name.startswith("spark."):
             allowed = "a key that begins with spark.: spark-submit ignores every other"

@@ -31,6 +31,7 @@ class Rules:
         not_after: TIMESTAMP column -> how far it may lie beyond the time at which the row was written.
         written: the TIMESTAMP column of the frame that says when a row was written.
         holder: what that is the time of, in words: `file`, `record`.
+        cure: what to do about another row, where there is no quarantine.
     """
 
     schema: StructType
@@ -38,6 +39,7 @@ class Rules:
     not_after: Mapping[str, timedelta] = attribute(default_factory=dict)
     written: str
     holder: str
+    cure: str = "declare a `quarantine` in the stream's file to keep such rows aside"
 
     @property
     def corruptible(self) -> bool:
@@ -123,7 +125,7 @@ def failing(frame: DataFrame, rules: Rules, where: Column) -> DataFrame:
         wrong,
         f.lit(" in "),
         where,
-        f.lit("; declare a `quarantine` in the stream's file to keep such rows aside"),
+        f.lit(f"; {rules.cure}"),
     )
     complete = f.when(malformed_column(rules), f.raise_error(message).cast("boolean")).otherwise(f.lit(True))
     return frame.where(complete)

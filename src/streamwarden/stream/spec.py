@@ -75,6 +75,8 @@ class SourceSpec:
     """Whether the input is a log of records with offsets, from which a retention removes the oldest."""
     GENERATED: ClassVar[bool] = False
     """Whether Spark makes the rows, by the clock of the driver."""
+    TABLE: ClassVar[bool] = False
+    """Whether the input is a table: a log names its data files, and a retention removes old ones of both."""
     REAL_TIME: ClassVar[bool] = False
     """Whether Spark can read the source in real-time mode."""
     CONNECTOR: ClassVar[str | None] = None

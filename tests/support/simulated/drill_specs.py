@@ -16,6 +16,7 @@ from streamwarden.stream.spec import StreamSpec
 
 SOURCES = {
     "kafka": {"kind": "kafka", "connection": "events", "topic": "flights"},
+    "delta": {"kind": "delta", "path": "/data/tables/flights"},
     "files": {"kind": "files", "path": "/data/flights", "format": "json"},
     "rate": {"kind": "rate"},
     "script": {"kind": "script"},

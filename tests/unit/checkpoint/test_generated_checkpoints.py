@@ -27,8 +27,9 @@ from streamwarden.checkpoint.formats.lz4_stream import blocks
 from streamwarden.checkpoint.formats.operators import OperatorMetadata, read_operator_metadata
 from streamwarden.checkpoint.formats.schemas import StateSchema, parse_schema
 from streamwarden.checkpoint.formats.sink import read_sink_manifest
-from streamwarden.checkpoint.formats.sources import describe_offset, parse_source_log
+from streamwarden.checkpoint.formats.sources import parse_source_log
 from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.offset_texts import describe_offset
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import CheckpointError
 from support.checkpoints.damage_judge import ORIGINS

@@ -21,7 +21,8 @@ from streamwarden.checkpoint.formats.logs import (
     require_uuid,
     watermarks,
 )
-from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, source_entries
+from streamwarden.checkpoint.formats.sources import file_source_log, source_entries
+from streamwarden.checkpoint.offset_texts import describe_offset
 from streamwarden.errors import CheckpointError
 from support.checkpoints.recorded import Unpack
 

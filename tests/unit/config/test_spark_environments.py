@@ -15,6 +15,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
 from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.iceberg.sink import IcebergSink
+from streamwarden.sources.delta.source import DeltaSource
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spark import DeployMode, SparkSpec
@@ -105,6 +106,7 @@ def test_a_connector_for_an_older_spark_needs_an_environment_with_it() -> None:
     delta = replace(SPEC, sink=DeltaSink(path="/t"))
     assert found(delta, "4.2.1") == []
     assert found(delta, "4.1.4") == found(delta, "4.3.0") == ["spark.python"]
+    assert found(replace(SPEC, source=DeltaSource(path="/t")), "4.3.0") == ["spark.python"]
     (own,) = environment_problems(delta)
     assert (own.dotted, "an environment with Spark 4.2" in own.allowed) == ("spark.python", True)
     assert "prepare --delta" in str(own.next_step)

@@ -216,7 +216,12 @@ def test_each_mistake_names_file_key_value_and_allowed_values(
         ("source: {path: input/a}", "source: {path: output/a/in}", "source.path", "is inside sink.path"),
         ("source: {path: input/a}", "source: {path: output/*/x}", "source.path", "contains sink.path"),
         ("source: {path: input/a}", "source: {format: json}", "source.path", "`kind: files` needs"),
-        ("source: {path: input/a}", "source: {kind: pulsar}", "source.kind", "'files', 'kafka', 'rate' or 'script'"),
+        (
+            "source: {path: input/a}",
+            "source: {kind: pulsar}",
+            "source.kind",
+            "'iceberg', 'rate' or 'script'",
+        ),
         ("source: {path: input/a}", "source: {kind: kafka, topic: t}", "source.connection", "missing"),
         ("source: {path: input/a}", "source: {kind: kafka, connection: c}", "source.topic", "missing"),
         ("source: {path: input/a}", "source: {path: in, topic: t}", "source.topic", "has no topic"),

@@ -35,8 +35,9 @@ from streamwarden.checkpoint.formats.logs import (
 from streamwarden.checkpoint.formats.operators import OperatorMetadata
 from streamwarden.checkpoint.formats.schemas import StateSchema
 from streamwarden.checkpoint.formats.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
-from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, log_offset
+from streamwarden.checkpoint.formats.sources import file_source_log, log_offset
 from streamwarden.checkpoint.formats.state import ReplayDebt, StateStore, state_stores
+from streamwarden.checkpoint.offset_texts import describe_offset
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5

@@ -1,6 +1,5 @@
-"""Input of each batch: the log of a file source, and a description of every source's offset."""
+"""Input of each batch: the log of a file source, and the seconds of a rate source."""
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from streamwarden.checkpoint.formats.layout import (
     compactible_ids,
     compactible_name,
     is_number,
-    is_partition,
     list_or_empty,
     open_log,
     parse_object,
@@ -135,30 +133,6 @@ def rate_ends(checkpoint: Location, place: int = 0) -> dict[int, int]:
 def rate_began(checkpoint: Location, place: int = 0) -> int:
     """Unix milliseconds of second 0 of the rate source at `place`. Raises Damaged, OSError, ValueError, IndexError."""
     return int(read_log_file(checkpoint / SOURCES / str(place) / "0").lines[0])
-
-
-def describe_offset(value: Any, files: int | None = None) -> str:
-    """A source's end offset for people: file log, Kafka (topic, partitions, offsets), rate; others unchanged."""
-    if value is None:
-        return "no offset"
-    offset = log_offset(value)
-    if offset is not None:
-        return f"file log offset {offset}" + ("" if files is None else f", {files} file{'' if files == 1 else 's'}")
-    if isinstance(value, Mapping) and value and all(_is_topic(parts) for parts in value.values()):
-        return "; ".join(f"topic {topic}: {_partitions(parts)}" for topic, parts in sorted(value.items()))
-    if isinstance(value, int):
-        return f"offset {value}"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _is_topic(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(is_partition(key) and is_number(at) for key, at in value.items())
-
-
-def _partitions(parts: Mapping[str, int]) -> str:
-    ordered = sorted(parts.items(), key=lambda item: int(item[0]))
-    plural = "" if len(ordered) == 1 else "s"
-    return f"{len(ordered)} partition{plural} up to " + ", ".join(f"{partition}:{at}" for partition, at in ordered)
 
 
 def _broken(where: Location, observed: str) -> CheckpointError:

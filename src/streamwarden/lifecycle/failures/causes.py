@@ -62,6 +62,54 @@ INPUT_FILE_GONE: Final = incurable(
 )
 """Spark would leave out the rows of such a file without an error: see sources.files.planned_input."""
 
+TABLE_INPUT_GONE: Final = incurable(
+    "table_input_gone",
+    "the table that the stream reads no longer has what the stream has not read",
+    "restore the files (Delta: of _delta_log, and the data files that VACUUM deleted) from a copy; or give the stream "
+    f"{NEW_PLACES}, so that it reads the table from its beginning. Let the table keep its log and its old files longer "
+    "than the stream may stand still (Delta: delta.logRetentionDuration, delta.deletedFileRetentionDuration; Iceberg: "
+    "history.expire.max-snapshot-age-ms, and older_than of expire_snapshots)",
+    *classes("TableInputGone"),
+    *conditions(
+        "DELTA_MISSING_FILES_UNEXPECTED_VERSION",
+        "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+        "FAILED_READ_FILE.FILE_NOT_EXIST",
+    ),
+    *words(
+        r"the snapshot was expired or removed",
+        r"Cannot find parent snapshot",
+        r"Cannot find snapshot after",
+    ),
+)
+
+TABLE_REPLACED: Final = incurable(
+    "table_replaced",
+    "the table that the stream reads was deleted and made anew",
+    f"correct source.path if it names another table; otherwise give the stream {NEW_PLACES}",
+    *conditions("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"),
+)
+
+TABLE_ROWS_CHANGED: Final = incurable(
+    "table_rows_changed",
+    "a commit changed or deleted rows of the table that the stream reads, and a stream reads new rows alone",
+    'find out who changed the table. To go on without the changes, set skipChangeCommits: "true" in source.options '
+    "(Delta; `ignoreDeletes` passes over whole deleted partitions alone), or streaming-skip-overwrite-snapshots and "
+    'streaming-skip-delete-snapshots: "true" (Iceberg): rows that the commit added are left out as '
+    f"well. To read the rows as they are now, give the stream {NEW_PLACES}",
+    *conditions("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"),
+    *words(r"Cannot process overwrite snapshot", r"Cannot process delete snapshot"),
+)
+
+TABLE_COLUMNS_CHANGED: Final = curable(
+    "table_columns_changed",
+    "the columns of the table that the stream reads have changed",
+    "a new start reads the table with its new columns; a job that names a column which is gone, or has another "
+    "type, has to be changed first",
+    *conditions("DELTA_SCHEMA_CHANGED*", "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"),
+)
+
+_TABLES: Final = (TABLE_INPUT_GONE, TABLE_REPLACED, TABLE_ROWS_CHANGED, TABLE_COLUMNS_CHANGED)
+
 LAUNCH_REFUSED: Final = incurable(
     "launch_refused",
     "store, checkpoint and output contradict each other, so nothing was started",
@@ -384,6 +432,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     TOPIC_RECREATED,
     LOST_INPUT,
     INPUT_FILE_GONE,
+    *_TABLES,
     *_REAL_TIME,
     *_CHECKPOINT,
     *_JOB,

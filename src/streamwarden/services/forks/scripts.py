@@ -37,7 +37,10 @@ from streamwarden.sources.changed_input import changed_since_read, input_changed
 from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
 _READABLE: Final = tuple(
-    name for kind in sources.KINDS.values() if issubclass(kind, StoredSource) for name in kind.FORMATS
+    name
+    for kind in sources.KINDS.values()
+    if issubclass(kind, StoredSource) and not kind.TABLE
+    for name in kind.FORMATS
 )
 """Formats of sources that a fork can read again, in lower case."""
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import offsets
-from streamwarden.checkpoint.formats.sources import describe_offset
+from streamwarden.checkpoint.offset_texts import describe_offset
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import CheckpointError
 

@@ -56,7 +56,7 @@ def test_a_driver_that_stopped_at_the_end_of_the_input_is_a_miss(kind: str) -> N
 def test_a_topic_has_no_files(kind: str) -> None:
     result = run(World(source="kafka"), kind)
     assert result.status is DrillStatus.ABORTED
-    assert "which reads no files" in result.reason
+    assert "which reads no folder of files" in result.reason
 
 
 @EACH

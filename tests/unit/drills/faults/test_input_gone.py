@@ -63,11 +63,12 @@ def test_a_kill_that_came_too_late_takes_no_file_out() -> None:
     assert "the driver is still alive" in result.reason
 
 
-def test_a_topic_has_no_files() -> None:
-    world = World(source="kafka")
+@pytest.mark.parametrize("kind", ["kafka", "delta"])
+def test_a_topic_and_a_table_have_no_files_of_their_own(kind: str) -> None:
+    world = World(source=kind)
     result = run(world)
     assert result.status is DrillStatus.ABORTED
-    assert "the source of flights is of the kind kafka, which reads no files" in result.reason
+    assert f"the source of flights is of the kind {kind}, which reads no folder of files" in result.reason
     assert "`retention_passed`" in result.reason
     assert not world.drivers
 

@@ -8,6 +8,7 @@ from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.health.checks.input import input_lost
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
+from streamwarden.sources.delta.source import DeltaSource
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spec import SourceSpec
@@ -132,3 +133,22 @@ def test_topic_that_ends_before_the_read_offsets_was_recreated(
 ) -> None:
     lag = PartitionLag(partition=0, planned=planned, committed=committed, first=0, last=last)
     assert lag.rewound is anew
+
+
+TABLE = DeltaSource(path="/lake/a")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "status", "told"),
+    [
+        (None, Status.UNKNOWN, "could not be read"),
+        (waits(), Status.OK, "still has every commit"),
+        (waits(lost={"version 3 of its log": 1}), Status.WARNING, "no longer has version 3 of its log"),
+        (waits(lost={f"version {n} of its log": 1 for n in range(5)}), Status.CRITICAL, "and 2 more"),
+    ],
+)
+def test_a_table_loses_commits_and_files_of_its_log(waiting: WaitingInput | None, status: Status, told: str) -> None:
+    found = verdict(waiting, TABLE)
+    assert found.status is status
+    assert told in found.reason
+    assert "logRetentionDuration" in found.advice or status not in (Status.WARNING, Status.CRITICAL)

@@ -43,10 +43,11 @@ INPUTS: Final = Port[InputFiles]("the fork's own input files")
 
 def require_files(fault: Fault, stream: str, declared: StreamSpec) -> None:
     """Raises DrillAborted for a stream that reads no files. The records of a topic are lost otherwise."""
-    if declared.source.path is None:
+    if declared.source.path is None or declared.source.TABLE:
         raise fault.not_applicable(
             stream,
-            f"the source of {stream} is of the kind {declared.source.kind}, which reads no files",
+            f"the source of {stream} is of the kind {declared.source.kind}, which reads no folder of files",
             expected="source.kind files",
-            next_step="drill a stream that reads a topic with `retention_passed`",
+            next_step="drill a stream that reads a topic with `retention_passed`, and one that reads a table with "
+            "`kill_driver`",
         )

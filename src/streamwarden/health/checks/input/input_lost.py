@@ -1,10 +1,15 @@
 """Input lost: records that were deleted before any batch read them."""
 
+from collections.abc import Mapping
+
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Probed, Window
-from streamwarden.lifecycle.failures.causes import TOPIC_RECREATED, WITHOUT_RECORDS
+from streamwarden.lifecycle.failures.causes import TABLE_INPUT_GONE, TOPIC_RECREATED, WITHOUT_RECORDS
 from streamwarden.units import format_count
+
+_NAMED = 3
+"""Commits or files that a verdict names."""
 
 RECREATED = f"If the topic was deleted and recreated, {TOPIC_RECREATED.next_step}."
 """What to do about a topic that is not the one that the checkpoint has read: its offsets do not fit the new topic."""
@@ -24,8 +29,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     source = window.spec.source
     if not source.DECLARED:
         return CHECK.verdict(window, Status.UNKNOWN, "the job opens its source itself, so the check cannot query it")
+    if source.TABLE:
+        return _of_table(window, limits_in_force)
     if not source.OFFSETS:
-        return CHECK.verdict(window, Status.OK, "the source is not a topic: no retention deletes its input", 0.0)
+        return CHECK.verdict(window, Status.OK, "no retention deletes the input of such a source", 0.0)
     waiting = window.waiting
     if waiting is None:
         reason = "the broker did not report which offsets it keeps"
@@ -56,6 +63,22 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         status = CHECK.grade(lost, limits_in_force)
         return CHECK.verdict(window, status, reason, float(lost), evidence, KEEP_LONGER)
     return CHECK.verdict(window, Status.OK, "the topic still has every record that was not read yet", 0.0, evidence)
+
+
+def _of_table(window: Window, limits_in_force: Mapping[str, float]) -> Verdict:
+    """What the retention of the table's log, or of its old files, has taken of what waits."""
+    if window.waiting is None:
+        return CHECK.verdict(window, Status.UNKNOWN, "the log of the table could not be read")
+    lost = sum(window.waiting.lost.values())
+    if not lost:
+        reason = "the table still has every commit and data file that was not read yet"
+        return CHECK.verdict(window, Status.OK, reason, 0.0)
+    names = list(window.waiting.lost)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    reason = f"the table no longer has {', '.join(names[:_NAMED])}{more}, which no batch has read"
+    evidence: dict[str, object] = {"lost": names}
+    status = CHECK.grade(lost, limits_in_force)
+    return CHECK.verdict(window, status, reason, float(lost), evidence, f"{TABLE_INPUT_GONE.next_step}.")
 
 
 def _known(window: Window) -> dict[str, object]:
@@ -91,7 +114,9 @@ CHECK = Check(
         "the stream read them. An offset beyond the newest, committed or planned, means that the topic was recreated, "
         "which is always CRITICAL. So is a topic whose id differs from the one that the first evaluation of this "
         "checkpoint found (brokers older than Kafka 2.8 have no id): it may have grown beyond the stream's offsets, "
-        "and Spark reads on from there. For a source that is not a topic the check reads nothing."
+        "and Spark reads on from there. Of a table: the commits of its log behind the newest planned batch, and "
+        "whether the data files that later commits removed are still there, as VACUUM and the log's retention delete "
+        "them. For a source of another kind the check reads nothing."
     ),
     unknown="No batch was planned yet, the broker does not answer, or the job is a script that opens its source "
     "itself.",
