@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,9 +15,13 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from streamwarden.adapters.delta.table import opened, storage_options
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.delta import forks
 from streamwarden.sinks.delta.output import read_table
 from streamwarden.sinks.delta.sink import DeltaSink
+from streamwarden.sources.delta.source import DeltaSource
 from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.servers.object_store import BUCKET, ObjectStore, running
 
@@ -81,3 +87,16 @@ def test_a_store_that_refuses_is_an_error_and_not_an_empty_table(
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", store.connection(secret="wrong"))
     with pytest.raises(CheckpointError, match="cannot be read"):
         opened(str(spec.sink.path), "lake")
+
+
+def test_a_stream_reads_it_and_its_fork_reads_copies_on_this_host(spec: StreamSpec, tmp_path: Path) -> None:
+    reading = replace(spec, source=DeltaSource(path=str(spec.sink.path)))
+    fork = forked_spec(reading, Places.under(str(tmp_path)), Feed.ORIGIN)
+    assert isinstance(reading.source, DeltaSource)
+    assert isinstance(fork.source, DeltaSource)
+    assert reading.source.take_input(reading, fork, None, Feed.ORIGIN).unseen == 2
+    files = fork.source.unread(fork, None).files
+    assert all(file.path.startswith(str(tmp_path)) for file in files)
+    for one in (reading, fork):
+        read = one.source.rows(one, one.source.unread(one, None).files)  # type: ignore[attr-defined]
+        assert sorted(n for table in read for n in table["n"].to_pylist()) == [0, 1, 2, 3]

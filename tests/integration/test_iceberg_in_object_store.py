@@ -14,8 +14,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from streamwarden.adapters.iceberg.metadata import BATCH, QUERY
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.storage.object_stores import access
-from streamwarden.errors import VerificationError
+from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.iceberg.sink import IcebergSink
+from streamwarden.sources.iceberg.source import IcebergSource
 from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.servers.object_store import BUCKET, ObjectStore, running
 
@@ -89,3 +93,14 @@ def test_a_wrong_secret_is_an_error_and_no_empty_table(
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", store.connection(secret="wrong"))
     with pytest.raises(VerificationError, match="the table cannot be read"):
         spec.sink.read(spec, {}, committed=1, first=0, deduplicated=True)
+
+
+def test_a_stream_reads_it_and_is_not_forked(store: ObjectStore, tmp_path: Path) -> None:
+    """A fork's table on this host would name files that only the origin's connection reaches."""
+    spec = replace(stored_table(tmp_path), source=IcebergSource(path=TABLE))
+    assert isinstance(spec.source, IcebergSource)
+    read = spec.source.rows(spec, spec.source.unread(spec, None).files)
+    assert [number for table in read for number in table["k"].to_pylist()] == [0, 1, 2, 0, 1, 2]
+    fork = forked_spec(spec, Places.under(str(tmp_path / "fork")), Feed.ORIGIN)
+    with pytest.raises(CheckpointError, match="object store"):
+        spec.source.take_input(spec, fork, None, Feed.ORIGIN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.adapters.delta.log import LOG, commit_name, is_there, path_of, versions
@@ -36,6 +36,7 @@ class DeltaFiles:
     connection: str | None
     starting: int | None = None
     skips_changes: bool = False
+    _snapshots: dict[int, list[TableFile]] = field(default_factory=dict, repr=False, compare=False)
 
     def between(self, start: DeltaOffset | None, end: DeltaOffset) -> list[TableFile]:
         """The files that a batch with these offsets reads. Raises CheckpointError if the log does not say, OSError."""
@@ -81,19 +82,22 @@ class DeltaFiles:
 
     def of_snapshot(self, version: int) -> list[TableFile]:
         """All files of the table as of a version, in Delta's order. Raises CheckpointError."""
+        if version not in self._snapshots:
+            self._snapshots[version] = list(self._listed(version))
+        return self._snapshots[version]
+
+    def _listed(self, version: int) -> Iterator[TableFile]:
         import pyarrow as pa
 
         listed = pa.table(self.as_of(version).get_add_actions(flatten=False)).to_pylist()
         listed.sort(key=lambda add: (add["modification_time"], add["path"]))
-        return [
-            TableFile(
+        for add in listed:
+            yield TableFile(
                 path=path_of(add["path"], self.root.path),
                 size=add["size_bytes"],
                 at=add["modification_time"] / 1000,
                 partition={name: _text(value) for name, value in (add.get("partition") or {}).items()},
             )
-            for add in listed
-        ]
 
     def as_of(self, version: int | None = None) -> DeltaTable:
         """The table as delta-rs reads it. Raises CheckpointError if it is not there, or the log lacks the version."""

@@ -104,7 +104,7 @@ class IcebergSource(TableSource):
 
         table = self.table(spec)
         if table is not None:
-            clone_table(table.known, str(forked.source.path))
+            clone_table(table.known, self.path, str(forked.source.path))
 
     def spark_schema(self, spec: StreamSpec) -> Mapping[str, Any]:
         from streamwarden.sources.iceberg.rows import spark_schema
