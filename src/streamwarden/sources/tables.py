@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from streamwarden.checkpoint.filesystem import Location
@@ -208,21 +209,36 @@ class TableSource(StoredSource, ABC):
 
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
         """The rows of each batch as JSON, in files of lines. Those that no batch of a bounded run has read follow."""
-        from streamwarden.sources.table_lines import write_lines
-
         if run.into is None:
             return RunInput()
-        last = -1 if run.committed is None else run.committed
         try:
-            read = self.files_read(spec, run.checkpoint, range(last + 1))
-            if missing := [batch for batch in range(last + 1) if batch not in read]:
-                raise unknown_input(run.checkpoint.path, f"the files of batch {missing[0]} are not known any more")
+            read = self._committed(spec, run)
             left = () if run.bounded_from is None else self.unread(spec, run.checkpoint).files
-            files = {batch: write_lines(self.rows(spec, named), run.into / str(batch)) for batch, named in read.items()}
-            unread = write_lines(self.rows(spec, left), run.into / "unread")
+            files = {batch: self._lines(spec, run, batch, named) for batch, named in read.items()}
+            unread = self._lines(spec, run, None, left)
         except (CheckpointError, OSError) as error:
             raise gone(self.path, getattr(error, "observed", str(error))) from error
         return RunInput(inputs=[*(path for paths in files.values() for path in paths), *unread], files=files)
+
+    def _committed(self, spec: StreamSpec, run: FinishedRun) -> Mapping[int, Sequence[TableFile]]:
+        """Committed batch -> its files. Raises VerificationError for one that has to be compared and is not known."""
+        batches = range(0 if run.committed is None else run.committed + 1)
+        read = self.files_read(spec, run.checkpoint, batches)
+        if missing := [batch for batch in batches if batch >= run.compared_from and batch not in read]:
+            raise unknown_input(run.checkpoint.path, f"the files of batch {missing[0]} are not known any more")
+        return read
+
+    def _lines(self, spec: StreamSpec, run: FinishedRun, batch: int | None, files: Sequence[TableFile]) -> list[Path]:
+        """The rows of the files of a batch, or of no batch. Of a batch that is not compared they may be gone."""
+        from streamwarden.sources.table_lines import write_lines
+
+        assert run.into is not None, "the rows are wanted"
+        try:
+            return write_lines(self.rows(spec, files), run.into / ("unread" if batch is None else str(batch)))
+        except OSError:
+            if batch is not None and batch < run.compared_from:
+                return []
+            raise
 
     # Audited.
 
