@@ -12,7 +12,9 @@ from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.connectors import connectors
 from streamwarden.checkpoint.spark_support import parsed
 from streamwarden.services.replay.replay import replay
-from support.spark.drill_project import drill_project, run_drill
+from streamwarden.sinks.iceberg.table import table_of
+from support.command_line import in_process
+from support.spark.drill_project import await_commits, drill_project, run_drill
 from support.spark.drivers import QUICK
 from support.spark.environments import RELEASES, environment, key_of
 
@@ -39,14 +41,22 @@ def spark() -> str:
     return json.dumps(given | key_of(environment(release)))
 
 
-def test_a_killed_driver_writes_each_batch_once(spark: str, flights: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sink",
+    [
+        "{kind: iceberg, path: output/flights}",
+        "{kind: iceberg, path: output/flights, mode: update, key: [window_start, origin, carrier]}",
+    ],
+    ids=["append", "update"],
+)
+def test_a_killed_driver_writes_each_batch_once(sink: str, spark: str, flights: Path, tmp_path: Path) -> None:
     with drill_project(
         tmp_path,
         inputs=flights,
         fault="kill_driver",
         oracle="twin",
         spark=spark,
-        sink="{kind: iceberg, path: output/flights}",
+        sink=sink,
         batches=12,
         min_records=1000,
         options={"strikes": 2},
@@ -54,3 +64,30 @@ def test_a_killed_driver_writes_each_batch_once(spark: str, flights: Path, tmp_p
         run = run_drill(workspace)
     assert run.passed, run.reason
     assert run.facts["twin"]["outcome"]["exactly_once"]
+
+
+def test_a_stream_is_audited_and_its_fork_goes_on_with_its_rows(spark: str, flights: Path, tmp_path: Path) -> None:
+    """It begins two batches before the newest one of a stream that stopped in the middle of its input. The job's oracle
+    knows every row of the whole input, so that those of the origin have to be in the fork's table."""
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault="kill_driver",
+        spark=spark,
+        source="{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
+        sink="{kind: iceberg, path: output/flights}",
+        rewind=2,
+        batches=12,
+        min_records=1000,
+    ) as workspace:
+        spec = workspace.stream("flights")
+        workspace.fleet.start(spec, launched_by="test")
+        await_commits(Path(spec.checkpoint), 5)
+        workspace.fleet.stop("flights", requested_by="test", reason="the origin of a fork")
+        audit = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
+        assert audit.code == 0, audit
+        before = table_of(spec)
+        run = run_drill(workspace)
+        assert table_of(spec) == before
+    assert before is not None
+    assert run.passed, run.reason

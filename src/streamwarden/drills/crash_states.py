@@ -18,6 +18,7 @@ _PLACES: Final = (
     ("checkpoint/state/", "state"),
     ("checkpoint/commits/", "commits"),
     ("output/_spark_metadata/", "manifest"),
+    ("output/metadata/", "metadata"),
     ("output/", "data"),
     ("ledger/", "ledger"),
 )

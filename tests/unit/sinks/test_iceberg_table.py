@@ -19,6 +19,7 @@ from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.sinks.iceberg.metadata import BATCH, QUERY, TableMetadata
 from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sinks.iceberg.table import table_of
+from streamwarden.sinks.iceberg.writer import merge_statement
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
 
@@ -107,6 +108,14 @@ def test_what_snapshots_and_commits_say_differently_is_a_problem(
 ) -> None:
     stream.write(*writes)
     assert stream.read(committed).problems == (problem,)
+
+
+def test_an_update_may_be_repeated_because_the_same_rows_replace_themselves(stream: Stream) -> None:
+    stream.write((MINE, 0), (MINE, 0))
+    stream.spec = replace(stream.spec, sink=replace(stream.spec.sink, mode=OutputMode.UPDATE, key=("k",)))
+    output = stream.read(0)
+    assert output.problems == ()
+    assert all(part.batches is None for part in output.parts), "a merge writes rows of other batches again"
 
 
 def test_an_expired_snapshot_is_no_gap_because_its_rows_are_still_there(stream: Stream) -> None:
@@ -242,7 +251,19 @@ def test_a_restore_that_would_take_back_what_others_wrote_is_refused(
         sink_of(stream.spec).plan_restore(stream.spec, back_to(batch), open_path(stream.root))
 
 
-@pytest.mark.parametrize("mode", [OutputMode.COMPLETE, OutputMode.UPDATE])
-def test_another_mode_than_append_is_refused(mode: OutputMode) -> None:
-    (problem,) = IcebergSink(path="/t", mode=mode).problems()
-    assert problem.dotted == "sink.mode"
+@pytest.mark.parametrize(
+    ("sink", "key"),
+    [
+        (IcebergSink(path="/t", mode=OutputMode.COMPLETE), "sink.mode"),
+        (IcebergSink(path="/t", mode=OutputMode.UPDATE), "sink.key"),
+        (IcebergSink(path="/t", key=("k", "k")), "sink.key"),
+        (IcebergSink(path="/t", mode=OutputMode.UPDATE, key=("k",), options={"a": "b"}), "sink.options"),
+    ],
+)
+def test_what_the_declaration_may_not_say(sink: IcebergSink, key: str) -> None:
+    assert [problem.dotted for problem in sink.problems()] == [key]
+
+
+def test_a_null_in_the_key_equals_a_null() -> None:
+    statement = merge_statement("c.`t`", "new_rows", ("a", "b`c"))
+    assert "kept.`a` <=> new.`a` AND kept.`b``c` <=> new.`b``c`" in statement

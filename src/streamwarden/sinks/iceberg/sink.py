@@ -11,16 +11,18 @@ from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.problems import Problem
-from streamwarden.sinks.base import Sink, refused_mode
+from streamwarden.problems import Problem, show
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.iceberg import forks, returning
 from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +40,26 @@ class IcebergSink(Sink):
     path: str = field()
     """the folder of the table, as a Hadoop catalog has it: WAREHOUSE/NAMESPACE/TABLE; the table is created if it does
     not exist"""
+    key: tuple[str, ...] = ()
+    """columns that identify a row; `mode: update` needs them, and replaces the row of the same key (MERGE)"""
 
     def problems(self) -> Iterator[Problem]:
-        if self.mode is not OutputMode.APPEND:
-            yield refused_mode(self.mode, "append: no other mode was tried")
+        yield from repeated(self.key)
+        if self.mode is OutputMode.COMPLETE:
+            yield refused_mode(self.mode, "append or update: a table that each batch rewrites was not tried")
+        if self.mode is OutputMode.UPDATE and not self.key:
+            yield missing_key("the columns by which a row replaces an earlier one")
+        if self.mode is OutputMode.UPDATE and self.options:
+            allowed = "nothing in update mode: the rows are merged, and no writer of Spark gets options"
+            yield Problem(key=("sink", "options"), observed=show(self.options), allowed=allowed)
 
     def located(self, locate: Callable[[str], str]) -> IcebergSink:
         return replace(self, path=locate(self.path).rstrip("/"))
+
+    def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
+        from streamwarden.sinks.iceberg.writer import MergeWriter
+
+        return MergeWriter(spec) if self.mode is OutputMode.UPDATE else None
 
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
         from streamwarden.sinks.iceberg.spark_table import table_in
@@ -94,9 +109,22 @@ class IcebergSink(Sink):
     def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         return returning.roll_back(spec, restore)
 
+    @property
+    def can_be_set_back(self) -> bool:
+        """The table consists of files alone, which a crash matrix lays out."""
+        return self.mode is OutputMode.APPEND
+
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
         from streamwarden.sinks.iceberg.output import read_table
 
         return read_table(spec, committed=committed, first=first)
+
+    def rows_of(
+        self, spark: SparkSession, spec: StreamSpec, audited: Range, began: float | None, schema: StructType
+    ) -> DataFrame | None:
+        from streamwarden.sinks.iceberg.written import table_rows
+
+        # A merge writes the whole file of each row that it replaces: there a file does not tell the batch of its rows.
+        return table_rows(spark, spec, audited.after, schema) if self.mode is OutputMode.APPEND else None
