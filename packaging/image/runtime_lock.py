@@ -11,7 +11,14 @@ import sys
 from pathlib import Path
 
 _PROJECT = "streamwarden (pyproject.toml)"
-_LEFT_OUT = {"apache-airflow-providers-celery", "celery"}  # the scheduler of the image's Airflow runs the tasks itself
+_LEFT_OUT = {
+    # The scheduler of the image's Airflow runs the tasks itself.
+    "apache-airflow-providers-celery",
+    "celery",
+    # Readers of tables that no stream of the image writes: Delta and Iceberg have no jars for its Spark.
+    "deltalake",
+    "pyiceberg",
+}
 
 
 def runtime_lock(lock: str) -> str:

@@ -45,6 +45,7 @@ class ClaimedFiles:
             if self._claim(module):
                 gc.disable()  # an import makes many objects, all of which stay
                 items = list(session.genitems(module))
+                gc.freeze()
                 gc.enable()
                 session.config.hook.pytest_collection_modifyitems(session=session, config=session.config, items=items)
                 session.testscollected += len(items)

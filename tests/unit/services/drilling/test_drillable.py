@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.jvm import environments
+from streamwarden.adapters.jvm.environments import own
 from streamwarden.drills.records.sections import OracleKind
-from streamwarden.errors import DrillAborted, VerificationError
+from streamwarden.errors import ConfigError, DrillAborted, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
-from streamwarden.services.drilling.drillable import require_verdict
+from streamwarden.services.drilling.drillable import require_audit, require_verdict
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -172,3 +175,13 @@ def test_a_sink_that_a_fork_cannot_redirect_is_refused(stream: StreamSpec) -> No
 
 def test_a_fault_on_a_topic_is_refused_for_a_folder(stream: StreamSpec) -> None:
     assert "not a topic that can be copied" in refusal(stream, Feed.COPY).observed
+
+
+@pytest.mark.parametrize(("version", "refused"), [("3.5.9", True), ("4.0.5", False)])
+def test_a_live_stream_whose_spark_reads_no_state_is_not_hit(
+    stream: StreamSpec, monkeypatch: pytest.MonkeyPatch, version: str, refused: bool
+) -> None:
+    monkeypatch.setattr(environments, "named", lambda python: replace(own(), python=python, version=version))
+    of_a_team = replace(stream, spark=replace(stream.spark, python="/env/bin/python"))
+    with pytest.raises(ConfigError, match=version) if refused else nullcontext():
+        require_audit(of_a_team)
