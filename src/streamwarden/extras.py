@@ -37,6 +37,11 @@ PACKAGES: Final[Mapping[str, str]] = {
 """Name of an imported package -> the extra that brings it."""
 
 
+def installing(package: str, python: str = sys.executable) -> str:
+    """The command that installs the extra with this package, into the environment of an interpreter."""
+    return f"{python} -m pip install 'streamwarden[{PACKAGES[package]}]'"
+
+
 def missing(package: str) -> MissingExtra:
     """The error that says which extra to install for a package that is not installed."""
     extra = PACKAGES[package]
@@ -44,7 +49,7 @@ def missing(package: str) -> MissingExtra:
         f"the package {package} is not installed",
         expected=f"the extra `{extra}` of streamwarden in this environment",
         where=sys.prefix,
-        next_step=f"run: pip install 'streamwarden[{extra}]'",
+        next_step=f"run: {installing(package)}",
     )
     error.name = package
     return error

@@ -12,6 +12,7 @@ from streamwarden.adapters.jvm.environments import SparkEnvironment, named
 from streamwarden.checkpoint.spark_support import METHODS, NEWEST, PROGRAMS, SETTINGS, SUPPORTED, Feature, lacks, shown
 from streamwarden.clusters import manager_of
 from streamwarden.errors import ConfigError
+from streamwarden.extras import PACKAGES, installing
 from streamwarden.lifecycle.settings import FORMAT
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.stream.spec import Encoding, StreamSpec
@@ -42,7 +43,7 @@ def problems_on(spec: StreamSpec, runs_in: SparkEnvironment) -> list[Problem]:
         allowed = f"Spark {', '.join(map(shown, SUPPORTED))}: the versions on which streams were tried"
         step = "install one of them in that environment"
         return [Problem(key=_AT, observed=f"Spark {runs_in.version} is there", allowed=allowed, next_step=step)]
-    return [*lacking(spec, runs_in), *_connectors(spec, runs_in)]
+    return [*lacking(spec, runs_in), *_connectors(spec, runs_in), *_packages(spec, runs_in)]
 
 
 def lacking(spec: StreamSpec, runs_in: SparkEnvironment) -> Iterator[Problem]:
@@ -85,7 +86,7 @@ def _in_the_job(spec: StreamSpec) -> Iterator[tuple[KeyPath, object, Feature]]:
 
 
 def _connectors(spec: StreamSpec, runs_in: SparkEnvironment | None) -> Iterator[Problem]:
-    """Connectors are jars of one version of Spark; those that Streamwarden pins were tried with that version alone.
+    """Connectors are jars of one version of Spark; those that Streamwarden pins are for some versions alone.
 
     Args:
         runs_in: None: the environment of Streamwarden itself.
@@ -93,9 +94,9 @@ def _connectors(spec: StreamSpec, runs_in: SparkEnvironment | None) -> Iterator[
     minor = NEWEST if runs_in is None else runs_in.minor
     for name in needed(spec):
         connector = connectors()[name]
-        if connector.spark == minor or brought_along(connector, spec.spark.conf):
+        if minor in connector.profiles or brought_along(connector, spec.spark.conf):
             continue
-        fits = shown(connector.spark)
+        fits = connector.sparks
         allowed = f"an environment with Spark {fits}"
         step = f"name the interpreter of such an environment in `spark.python` (`streamwarden prepare --{name}` fetches"
         step += " the jars)"
@@ -107,4 +108,16 @@ def _connectors(spec: StreamSpec, runs_in: SparkEnvironment | None) -> Iterator[
             observed=f"Spark {shown(minor)} runs the stream, and the jars of {connector.what} are for Spark {fits}",
             allowed=allowed,
             next_step=step,
+        )
+
+
+def _packages(spec: StreamSpec, runs_in: SparkEnvironment) -> Iterator[Problem]:
+    """What the driver imports there beyond the base of Streamwarden."""
+    package = spec.sink.PACKAGE
+    if package is not None and package not in runs_in.packages:
+        yield Problem(
+            key=_AT,
+            observed=f"the package {package} is not installed beside Spark {runs_in.version} of {spec.spark.python}",
+            allowed=f"the extra `{PACKAGES[package]}` of streamwarden there: the driver needs it to write the sink",
+            next_step=f"run: {installing(package, str(spec.spark.python))}",
         )

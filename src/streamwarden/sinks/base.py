@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, DrillError
-from streamwarden.extras import PACKAGES, installed
+from streamwarden.extras import installed, installing
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
@@ -342,7 +342,7 @@ def missing_reader(kind: str, package: str) -> Iterator[Problem]:
     """The package that reads the output back without Spark, if it is not installed."""
     if not installed(package):
         allowed = f"the package {package} in this environment: it reads the table without Spark"
-        step = f"run: pip install 'streamwarden[{PACKAGES[package]}]'"
+        step = f"run: {installing(package)}"
         yield Problem(key=("sink", "kind"), observed=show(kind), allowed=allowed, next_step=step)
 
 

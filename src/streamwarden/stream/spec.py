@@ -147,6 +147,8 @@ class SinkSpec:
     """Whether Spark can write the sink in real-time mode."""
     CONNECTOR: ClassVar[str | None] = None
     """The connector that Spark needs to write the sink; None: Spark writes it by itself."""
+    PACKAGE: ClassVar[str | None] = None
+    """A package of an extra that the stream's driver imports to write the sink; None: the base is enough."""
 
     kind: str = "script"
     mode: OutputMode = OutputMode.APPEND

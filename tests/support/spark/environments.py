@@ -40,8 +40,9 @@ GUIDE: Final = _ROOT / "docs" / "how-to" / "spark-versions.md"
 _INSTALLS: Final = " -m pip install "
 
 
-def environment(release: str) -> Path:
-    """The interpreter of the environment with that PySpark. Skips the test if it cannot be made."""
+def environment(release: str, *extras: str) -> Path:
+    """The interpreter of the environment with that PySpark, and with these extras. Skips the test if it cannot be
+    made."""
     _CACHE.mkdir(parents=True, exist_ok=True)
     folder = _CACHE / release
     python = folder / "bin" / "python"
@@ -51,7 +52,8 @@ def environment(release: str) -> Path:
             _run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
             _run("pip", "install", "--quiet", "--python", str(python), f"pyspark=={release}")
             (folder / "complete").touch()
-        _run("pip", "install", "--quiet", "--python", str(python), "--reinstall-package", "streamwarden", *_packages())
+        packages = _packages(f"[{','.join(extras)}]" if extras else "")
+        _run("pip", "install", "--quiet", "--python", str(python), "--reinstall-package", "streamwarden", *packages)
     return python
 
 
@@ -59,7 +61,7 @@ def spark_with(connector: str) -> str:
     """The `spark` of a stream's file: an environment with the Spark of this connector's jars, which are fetched."""
     found = connectors()[connector]
     maven.resolve(found.pom)
-    (release,) = (release for release in RELEASES if parsed(release) == found.spark)
+    (release,) = (release for release in RELEASES if parsed(release) == found.usual)
     given = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
     return json.dumps(given | key_of(environment(release)))
 
@@ -72,12 +74,12 @@ def key_of(python: Path) -> dict[str, str]:
     return {name: str(python) for name in document["spark"]}
 
 
-def _packages() -> list[str]:
-    """What the guide tells a person to install into the environment, with this checkout's wheel."""
+def _packages(extras: str) -> list[str]:
+    """What the guide tells a person to install into the environment, with this checkout's wheel and its extras."""
     (command,) = [line for line in GUIDE.read_text().splitlines() if _INSTALLS in line]
     named = command.partition(_INSTALLS)[2].split()
     assert "streamwarden" in named
-    return [str(_wheel()) if name == "streamwarden" else name for name in named]
+    return [f"{_wheel()}{extras}" if name == "streamwarden" else name for name in named]
 
 
 @cache

@@ -51,6 +51,17 @@ def test_another_content_of_the_pom_is_another_set_and_the_older_one_goes(
     assert not old.exists()
 
 
+def test_a_profile_has_jars_of_its_own_which_stay_beside_the_others(
+    pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, f'{COPIES}\necho "$@" > {tmp_path}/arguments')
+    usual = maven.resolve(pom)
+    assert "-P" not in (tmp_path / "arguments").read_text()
+    older = maven.resolve(pom, "3.5")
+    assert "-P3.5" in (tmp_path / "arguments").read_text()
+    assert older == maven.jars(pom, "3.5") != usual == maven.jars(pom)
+
+
 def test_the_jars_of_another_pom_stay_whatever_its_name(
     pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

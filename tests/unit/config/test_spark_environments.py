@@ -15,6 +15,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
 from streamwarden.sinks.delta.sink import DeltaSink
 from streamwarden.sinks.iceberg.sink import IcebergSink
+from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.audit import AuditSpec
@@ -95,13 +96,29 @@ def test_the_methods_of_a_job_are_looked_up(tmp_path: Path, call: str, since: st
     assert all("line 2 of job.py" in problem.observed for of_it in problems.values() for problem in of_it)
 
 
-def test_the_pinned_connectors_are_for_the_newest_spark_and_a_stream_may_bring_its_own() -> None:
-    kafka = replace(SPEC, source=KafkaSource(connection="c", topic="t"))
-    (problem,) = problems_on(kafka, on("4.1.4"))
-    assert "_2.13:4.1.4" in problem.next_step
-    assert found(kafka, "4.3.0") == []
-    brought = {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.4"}
-    assert found(replace(kafka, spark=SparkSpec(conf=brought)), "4.1.4") == []
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_a_topic_is_read_on_each_spark(version: tuple[int, int]) -> None:
+    assert found(replace(SPEC, source=KafkaSource(connection="c", topic="t")), f"{shown(version)}.0") == []
+
+
+def test_what_the_driver_needs_to_write_its_sink_has_to_be_beside_that_spark() -> None:
+    to_a_topic = replace(SPEC, sink=KafkaSink(connection="c", topic="t", key=("k",)))
+    assert found(to_a_topic, "4.1.4") == []
+    python = replace(to_a_topic, spark=PYTHON)
+    (problem,) = problems_on(python, replace(on("4.1.4"), packages=frozenset()))
+    assert problem.dotted == "spark.python"
+    assert "confluent_kafka" in problem.observed
+    assert problem.next_step == "run: /env/bin/python -m pip install 'streamwarden[kafka]'"
+
+
+def test_the_pinned_connectors_are_for_some_sparks_and_a_stream_may_bring_its_own() -> None:
+    stored = replace(SPEC, checkpoint="s3a://b/c")
+    assert found(stored, "4.1.4") == found(stored, "4.3.0") == []
+    (problem,) = problems_on(stored, on("3.5.9", scala="2.12"))
+    assert "Spark 4.1, 4.2, 4.3" in problem.observed
+    assert "_2.12:3.5.9" in problem.next_step
+    brought = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.3.4"}
+    assert found(replace(stored, spark=SparkSpec(conf=brought)), "3.5.9") == []
 
 
 def test_a_connector_for_an_older_spark_needs_an_environment_with_it() -> None:

@@ -1,5 +1,6 @@
 """The connectors' jars with which a driver's Spark reads and writes, where Spark itself has none."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,11 +9,12 @@ from typing import Final
 
 from streamwarden.adapters.jvm import maven
 from streamwarden.checkpoint.spark_support import NEWEST, Version, parsed, shown
-from streamwarden.errors import ProcessError
+from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.stream.spec import StreamSpec
 
 _JARS: Final = "spark.jars"
 _PLACES: Final = (_JARS, "spark.jars.packages")
+_PROFILE: Final = re.compile(r"<profile>\s*<id>([0-9.]+)</id>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class Connector:
 
     Args:
         what: its name in a message; use: what needs it.
-        spark: the version of Spark that its jars are for; a pom that names none has those for Streamwarden's own.
+        profiles: version of Spark that it has jars for -> the pom's profile; None: the pom without one, whose version
+            is that of its element `spark`, or else of Streamwarden's own Spark.
         settings: of Spark, without which it does not work.
     """
 
@@ -31,8 +34,29 @@ class Connector:
     what: str
     use: str
     artifact: str
-    spark: Version
+    profiles: Mapping[Version, str | None]
     settings: Mapping[str, str]
+
+    @property
+    def usual(self) -> Version:
+        """The version of Spark whose jars the pom names without a profile."""
+        return next(spark for spark, profile in self.profiles.items() if profile is None)
+
+    @property
+    def sparks(self) -> str:
+        """The versions of Spark that it has jars for, for people."""
+        return ", ".join(map(shown, sorted(self.profiles)))
+
+    def profile(self, spark: Version) -> str | None:
+        """The pom's profile for this Spark. Raises ConfigError if it has jars for others alone."""
+        if spark in self.profiles:
+            return self.profiles[spark]
+        raise ConfigError(
+            f"there are no jars of {self.what} for Spark {shown(spark)}",
+            expected=f"Spark {self.sparks}",
+            where=str(self.pom),
+            next_step=f"name a {self.artifact} of your own in {' or '.join(_PLACES)} of the stream's spark.conf",
+        )
 
 
 @cache
@@ -45,7 +69,10 @@ def connectors() -> Mapping[str, Connector]:
             what=_element(text, "name"),
             use=_element(text, "description"),
             artifact=_element(text, "artifact"),
-            spark=parsed(_element(text, "spark") or shown(NEWEST)),
+            profiles={
+                parsed(_element(text, "spark") or shown(NEWEST)): None,
+                **{parsed(profile): profile for profile in _PROFILE.findall(text)},
+            },
             settings=dict(line.split("=", 1) for line in _element(text, "settings").split()),
         )
         for pom, text in poms.items()
@@ -57,11 +84,11 @@ def _element(pom: str, name: str) -> str:
     return pom.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
 
 
-def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
-    """`conf` with the connectors' jars beside those that it names, unless it names connectors of its own, and with the
-    settings that they need, unless it has them.
+def with_connector(spec: StreamSpec, conf: Mapping[str, str], spark: Version) -> dict[str, str]:
+    """`conf` with the connectors' jars for this Spark beside those that it names, unless it names connectors of its
+    own, and with the settings that they need, unless it has them.
 
-    Raises ProcessError if the jars are not on this host.
+    Raises ProcessError if the jars are not on this host, ConfigError if there are none for this Spark.
     """
     named = [conf[_JARS]] if conf.get(_JARS) else []
     for name in needed(spec):
@@ -69,17 +96,24 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
         conf = {**connector.settings, **conf}
         if brought_along(connector, conf):
             continue
-        jars = maven.jars(connector.pom)
+        jars = maven.jars(connector.pom, connector.profile(spark))
         if not jars:
+            prepare = f"streamwarden prepare {options_of(name, connector, spec)}"
             raise ProcessError(
-                f"the jars of {connector.what} are not on this host",
-                expected=f"those that `streamwarden prepare --{name}` fetches, or a {connector.artifact} in "
-                + " or ".join(_PLACES),
+                f"the jars of {connector.what} for Spark {shown(spark)} are not on this host",
+                expected=f"those that `{prepare}` fetches, or a {connector.artifact} in {' or '.join(_PLACES)}",
                 where=spec.file or spec.name,
-                next_step=f"run `streamwarden prepare --{name}`, or name them in the stream's spark.conf",
+                next_step=f"run `{prepare}`, or name them in the stream's spark.conf",
             )
         named += map(str, jars)
     return {**conf, _JARS: ",".join(named)} if named else dict(conf)
+
+
+def options_of(name: str, connector: Connector, spec: StreamSpec) -> str:
+    """The options of `prepare` that fetch the connector's jars for the stream. One with jars for a single Spark needs
+    no environment."""
+    single = len(connector.profiles) == 1 or spec.spark.python is None
+    return f"--{name}" if single else f"--{name} --python {spec.spark.python}"
 
 
 def brought_along(connector: Connector, conf: Mapping[str, str]) -> bool:

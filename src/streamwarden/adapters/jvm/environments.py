@@ -19,6 +19,7 @@ from typing import Any, Final
 from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
 from streamwarden.checkpoint.spark_support import Feature, Version, lacks, parsed, shown
 from streamwarden.errors import ConfigError
+from streamwarden.extras import PACKAGES, installed
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StreamSpec
 
@@ -30,13 +31,15 @@ _OF_THIS: Final = frozenset({"PYTHONPATH", "PYTHONHOME", "CONDA_PREFIX"})
 
 _CORE: Final = "spark-core_"
 
-_ASK: Final = """
+_ASK: Final = f"""
 import importlib.util, json, sys
+wanted = {list(PACKAGES)}
 def folder(name):
     found = importlib.util.find_spec(name)
     return found and found.submodule_search_locations and list(found.submodule_search_locations)[0]
-print(json.dumps({"prefix": sys.prefix, "path": [entry for entry in sys.path if entry],
-    "python": "%d.%d.%d" % sys.version_info[:3], "spark": folder("pyspark"), "product": folder("streamwarden")}))
+print(json.dumps(dict(prefix=sys.prefix, path=[entry for entry in sys.path if entry],
+    python="%d.%d.%d" % sys.version_info[:3], spark=folder("pyspark"), product=folder("streamwarden"),
+    packages=[name for name in wanted if importlib.util.find_spec(name)])))
 """
 """Finds the packages without importing them: the answer takes as long as the start of the interpreter."""
 
@@ -50,6 +53,7 @@ class SparkEnvironment:
         python_version: of the interpreter; home: the folder of Spark.
         version, scala: of Spark, by the name of its jar: `4.1.4` and `2.13`.
         product: the folder of the package `streamwarden`.
+        packages: those of Streamwarden's extras that are installed there.
     """
 
     python: str
@@ -60,6 +64,7 @@ class SparkEnvironment:
     version: str
     scala: str
     product: Path
+    packages: frozenset[str]
 
     @property
     def minor(self) -> Version:
@@ -118,7 +123,10 @@ def own() -> SparkEnvironment:
     scala, spark = _versions(home)
     python = "{}.{}.{}".format(*sys.version_info[:3])
     package = Path(__file__).parents[2]
-    return SparkEnvironment(sys.executable, python, Path(sys.prefix), tuple(sys.path), home, spark, scala, package)
+    extras = frozenset(filter(installed, PACKAGES))
+    return SparkEnvironment(
+        sys.executable, python, Path(sys.prefix), tuple(sys.path), home, spark, scala, package, extras
+    )
 
 
 def named(python: str) -> SparkEnvironment:
@@ -160,8 +168,8 @@ def _asked(python: str, _stamp: tuple[int, ...]) -> SparkEnvironment:
         there = f"Streamwarden {installed} is installed there, and {_here()} here"
         raise _unusable(python, there, _install(python))
     scala, spark = _versions(home)
-    paths = tuple(found["path"])
-    return SparkEnvironment(python, found["python"], Path(found["prefix"]), paths, home, spark, scala, product)
+    prefix, paths, extras = Path(found["prefix"]), tuple(found["path"]), frozenset(found["packages"])
+    return SparkEnvironment(python, found["python"], prefix, paths, home, spark, scala, product, extras)
 
 
 def _answer(python: str) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class KafkaSink(Sink):
     QUERY_IN_ROWS: ClassVar[bool] = True
     REAL_TIME: ClassVar[bool] = True
     CONNECTOR: ClassVar[str | None] = "kafka"
+    PACKAGE: ClassVar[str | None] = "confluent_kafka"
 
     kind: str = "kafka"
     connection: str = field()

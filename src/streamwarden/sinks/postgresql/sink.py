@@ -43,6 +43,7 @@ class PostgresqlSink(Sink):
 
     SERVICE: ClassVar[str | None] = "database"
     PLACE: ClassVar[str | None] = "table"
+    PACKAGE: ClassVar[str | None] = "psycopg"
 
     kind: str = "postgresql"
     connection: str = field()

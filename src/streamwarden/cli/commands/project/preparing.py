@@ -86,7 +86,7 @@ def prepare(
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
     This is needed once for each Java and each Spark (--python); `make setup` does it for the Spark of this environment.
-    It runs a small stream and takes about a minute.
+    It runs a small stream and takes about a minute. Jars are of one Spark, too.
     """
     from streamwarden.adapters.jvm.environments import named, own
     from streamwarden.adapters.jvm.java import find_java
@@ -94,7 +94,8 @@ def prepare(
 
     wanted = [connector for name, connector in connectors().items() if fetched[name]]
     for connector in wanted:
-        jars = maven.resolve(connector.pom)
+        spark = connector.usual if python is None else named(python).minor
+        jars = maven.resolve(connector.pom, connector.profile(spark))
         say(f"{len(jars)} jars for {connector.use} in {jars[0].parent}")
     if wanted:
         return Exit.OK

@@ -155,7 +155,8 @@ def write_folder(
         conf, options = secret_options(conf, folder)
         if options is not None:
             files.write_text(folder / files.OPTIONS, options)
-    files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
+    properties = {**(more or {}), **with_connector(spec, conf, runs_in.minor)}
+    files.write_text(folder / files.PROPERTIES, properties_text(properties))
 
 
 def _template(spec: StreamSpec, folder: Path) -> dict[str, str]:

@@ -96,7 +96,7 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
     if options is not None:
         files.write_text(folder / files.OPTIONS, options)
     properties = folder / files.PROPERTIES
-    files.write_text(properties, properties_text(with_connector(spec, settings)))
+    files.write_text(properties, properties_text(with_connector(spec, settings, runs_in.minor)))
     return [runs_in.submit, "--properties-file", str(properties), str(runs_in.programs / "run.py"), name, str(folder)]
 
 
