@@ -4,15 +4,17 @@ not Spark."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from streamwarden.cli.exit_codes import Exit
+from streamwarden.services.workspace import Workspace
 from streamwarden.sinks.iceberg.table import table_of
 from streamwarden.stream.spec import StreamSpec
-from support.command_line import in_process
+from support.command_line import Answer, in_process
 from support.spark.drill_project import await_commits, drill_project, run_drill
 from support.spark.environments import spark_with
 
@@ -49,42 +51,57 @@ def test_a_killed_driver_writes_each_batch_once(sink: str, spark: str, flights: 
     assert run.facts["twin"]["outcome"]["exactly_once"]
 
 
-def test_a_stream_is_audited_and_its_fork_goes_on_with_its_rows(spark: str, flights: Path, tmp_path: Path) -> None:
-    """It begins two batches before the newest one of a stream that stopped in the middle of its input. The job's oracle
-    knows every row of the whole input, so that those of the origin have to be in the fork's table."""
-    with drill_project(
-        tmp_path,
-        inputs=flights,
-        fault="kill_driver",
-        spark=spark,
-        source="{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
-        sink="{kind: iceberg, path: output/flights}",
-        rewind=2,
-        batches=12,
-        min_records=1000,
-    ) as workspace:
-        spec = workspace.stream("flights")
-        workspace.fleet.start(spec, launched_by="test")
-        await_commits(Path(spec.checkpoint), 5)
-        workspace.fleet.stop("flights", requested_by="test", reason="the origin of a fork")
-        audit = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
-        assert audit.code == Exit.OK, audit
-        before = table_of(spec)
-        run = run_drill(workspace)
-        assert table_of(spec) == before
+def run_and_stop(workspace: Workspace) -> StreamSpec:
+    """Start the stream, and stop it after five of its twelve batches."""
+    spec = workspace.stream("flights")
+    workspace.fleet.start(spec, launched_by="test")
+    await_commits(Path(spec.checkpoint), 5)
+    workspace.fleet.stop("flights", requested_by="test", reason="the test")
+    return spec
+
+
+SMALL: dict[str, Any] = {
+    "source": "{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
+    "sink": "{kind: iceberg, path: output/flights}",
+    "min_records": 1000,
+    "batches": 12,
+}
+
+
+def test_an_audit_balances_a_table_and_finds_a_lost_a_double_and_a_missing_file_of_rows(
+    spark: str, flights: Path, tmp_path: Path
+) -> None:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, **SMALL) as workspace:
+        spec = run_and_stop(workspace)
+        whole = audited(workspace)
+        assert whole.code == Exit.OK, whole
         file = newest_file(spec)
         rows = pq.read_table(file)
         first = rows.slice(0, 1)
         for damaged, sign in ((rows.slice(1), 1), (pa.concat_tables([rows, first]), -1)):
             pq.write_table(damaged, file)
-            audit = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
-            assert audit.code == Exit.BAD, audit
-            (entry,) = audit.json["worst"]
-            assert entry["differences"]["flights"] == sign * first["flights"][0].as_py(), audit.json
+            found = audited(workspace)
+            assert found.code == Exit.BAD, found
+            (entry,) = found.json["worst"]
+            assert entry["differences"]["flights"] == sign * first["flights"][0].as_py(), found.json
         file.unlink()
-        audit = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
-        assert audit.code == Exit.BAD, audit
-        assert f"names {file.name}, which is not there" in str(audit.json["problems"])
+        found = audited(workspace)
+        assert found.code == Exit.BAD, found
+        assert f"names {file.name}, which is not there" in str(found.json["problems"])
+
+
+def audited(workspace: Workspace) -> Answer:
+    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
+
+
+def test_a_fork_goes_on_with_the_rows_of_its_origin(spark: str, flights: Path, tmp_path: Path) -> None:
+    """It begins two batches before the newest one of a stream that stopped in the middle of its input. The job's oracle
+    knows every row of the whole input, so that those of the origin have to be in the fork's table."""
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, rewind=2, **SMALL) as workspace:
+        spec = run_and_stop(workspace)
+        before = table_of(spec)
+        run = run_drill(workspace)
+        assert table_of(spec) == before
     assert before is not None
     assert run.passed, run.reason
 
