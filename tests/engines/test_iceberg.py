@@ -4,10 +4,18 @@ not Spark."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from support.spark.drill_project import drill_project, run_drill
+from streamwarden.adapters.iceberg.table import table_of
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
+from support.command_line import Answer, in_process
+from support.spark.drill_project import await_commits, drill_project, run_drill
 from support.spark.environments import spark_with
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -18,14 +26,22 @@ def spark() -> str:
     return spark_with("iceberg")
 
 
-def test_a_killed_driver_writes_each_batch_once(spark: str, flights: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sink",
+    [
+        "{kind: iceberg, path: output/flights}",
+        "{kind: iceberg, path: output/flights, mode: update, key: [window_start, origin, carrier]}",
+    ],
+    ids=["append", "update"],
+)
+def test_a_killed_driver_writes_each_batch_once(sink: str, spark: str, flights: Path, tmp_path: Path) -> None:
     with drill_project(
         tmp_path,
         inputs=flights,
         fault="kill_driver",
         oracle="twin",
         spark=spark,
-        sink="{kind: iceberg, path: output/flights}",
+        sink=sink,
         batches=12,
         min_records=1000,
         options={"strikes": 2},
@@ -33,3 +49,66 @@ def test_a_killed_driver_writes_each_batch_once(spark: str, flights: Path, tmp_p
         run = run_drill(workspace)
     assert run.passed, run.reason
     assert run.facts["twin"]["outcome"]["exactly_once"]
+
+
+def run_and_stop(workspace: Workspace) -> StreamSpec:
+    """Start the stream, and stop it after five of its twelve batches."""
+    spec = workspace.stream("flights")
+    workspace.fleet.start(spec, launched_by="test")
+    await_commits(Path(spec.checkpoint), 5)
+    workspace.fleet.stop("flights", requested_by="test", reason="the test")
+    return spec
+
+
+SMALL: dict[str, Any] = {
+    "source": "{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
+    "sink": "{kind: iceberg, path: output/flights}",
+    "min_records": 1000,
+    "batches": 12,
+}
+
+
+def test_an_audit_balances_a_table_and_finds_a_lost_a_double_and_a_missing_file_of_rows(
+    spark: str, flights: Path, tmp_path: Path
+) -> None:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, **SMALL) as workspace:
+        spec = run_and_stop(workspace)
+        whole = audited(workspace)
+        assert whole.code == Exit.OK, whole
+        file = newest_file(spec)
+        rows = pq.read_table(file)
+        first = rows.slice(0, 1)
+        for damaged, sign in ((rows.slice(1), 1), (pa.concat_tables([rows, first]), -1)):
+            pq.write_table(damaged, file)
+            found = audited(workspace)
+            assert found.code == Exit.BAD, found
+            (entry,) = found.json["worst"]
+            assert entry["differences"]["flights"] == sign * first["flights"][0].as_py(), found.json
+        file.unlink()
+        found = audited(workspace)
+        assert found.code == Exit.BAD, found
+        assert f"names {file.name}, which is not there" in str(found.json["problems"])
+
+
+def audited(workspace: Workspace) -> Answer:
+    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
+
+
+def test_a_fork_goes_on_with_the_rows_of_its_origin(spark: str, flights: Path, tmp_path: Path) -> None:
+    """It begins two batches before the newest one of a stream that stopped in the middle of its input. The job's oracle
+    knows every row of the whole input, so that those of the origin have to be in the fork's table."""
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, rewind=2, **SMALL) as workspace:
+        spec = run_and_stop(workspace)
+        before = table_of(spec)
+        run = run_drill(workspace)
+        assert table_of(spec) == before
+    assert before is not None
+    assert run.passed, run.reason
+
+
+def newest_file(spec: StreamSpec) -> Path:
+    """The newest data file of the table that has rows, without the checksum that Hadoop gave it."""
+    files = sorted(Path(str(spec.sink.path), "data").glob("*.parquet"), key=lambda file: file.stat().st_mtime)
+    file = next(file for file in reversed(files) if pq.read_metadata(file).num_rows)
+    file.with_name(f".{file.name}.crc").unlink()
+    return file

@@ -35,7 +35,7 @@ class Since:
 
 class Feature(Enum):
     """What some of the supported versions lack. Of the last three an earlier Spark has a part: Streamwarden was tried
-    with it on 4.3 alone."""
+    with the crash matrix on 4.1, 4.2 and 4.3, and with the others on 4.3 alone."""
 
     AVRO_STATE = Since((4, 0), "state encoded as Avro", "set `state.encoding: unsaferow`")
     CHECKPOINT_FORMAT_2 = Since((4, 0), "checkpoint format 2", "delete the setting: format 1 is the default")
@@ -48,7 +48,7 @@ class Feature(Enum):
     AUTO_REPAIR = Since((4, 2), "the repair of snapshots", "delete the setting; a savepoint replaces a lost snapshot")
     OFFSET_LOG_2 = Since((4, 2), "version 2 of the offset log", "delete the setting: version 1 is the default")
     REWRITER = Since((4, 3), "the rewriting of state as Streamwarden does it", "run the stream on Spark 4.3")
-    CRASH_MATRIX = Since((4, 3), "a crash matrix as Streamwarden makes it", "use the drill kill_driver")
+    CRASH_MATRIX = Since((4, 1), "a crash matrix as Streamwarden makes it", "use the drill kill_driver")
     REAL_TIME = Since((4, 3), "real-time mode as Streamwarden runs it", "use `trigger.processing_time`")
 
 

@@ -18,6 +18,8 @@ _PLACES: Final = (
     ("checkpoint/state/", "state"),
     ("checkpoint/commits/", "commits"),
     ("output/_spark_metadata/", "manifest"),
+    ("output/_delta_log/", "log"),
+    ("output/metadata/", "metadata"),
     ("output/", "data"),
     ("ledger/", "ledger"),
 )

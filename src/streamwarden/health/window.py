@@ -1,6 +1,6 @@
 """The input of the checks: one stream's recent measurements, gathered once and passed to every check."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
@@ -221,17 +221,40 @@ class TableShape:
 
     Args:
         files: data files that the table has now; small: those of them with fewer bytes than `SMALL`; bytes: of all.
+        since: when the table had `MANY` of its small files of today, Unix seconds; None: it has fewer.
         log: files that a reader of the table opens to learn that, besides the newest summary of the log.
-        compact: the statement that makes few files of many.
+        compact: the statement that makes few files of many; summarise: the one that makes the log short.
     """
 
     SMALL: ClassVar[int] = 16_000_000
+    MANY: ClassVar[int] = 100
+    UNKNOWN: ClassVar[str] = (
+        "No batch is committed yet, the storage of the table does not answer, or the extra that reads such tables is "
+        "missing."
+    )
 
     files: int
     small: int
     bytes: int
+    since: float | None
     log: int
     compact: str
+    summarise: str
+
+    @classmethod
+    def of(cls, files: Iterable[tuple[int, float]], *, log: int, compact: str, summarise: str) -> "TableShape":
+        """The shape of a table. `files`: bytes of each data file, and when it was added."""
+        known = list(files)
+        small = sorted(at for size, at in known if size < cls.SMALL)
+        return cls(
+            files=len(known),
+            small=len(small),
+            bytes=sum(size for size, _ in known),
+            since=small[cls.MANY - 1] if len(small) >= cls.MANY else None,
+            log=log,
+            compact=compact,
+            summarise=summarise,
+        )
 
 
 class Probed(StrEnum):

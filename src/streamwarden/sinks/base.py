@@ -170,6 +170,12 @@ class Sink(SinkSpec, ABC):
 
     # Set back by a crash matrix.
 
+    FORGETFUL: ClassVar[Mapping[str, str]] = {}
+    """Settings of Spark with which a connector remembers nothing of files that a crash matrix replaces."""
+
+    WRITES_OVER: ClassVar[bool] = False
+    """Whether a writer may write into a file that is there, so that a state needs copies and no links."""
+
     @property
     def can_be_set_back(self) -> bool:
         """Whether `set_back` works, or the sink consists of files alone, which a crash matrix lays out."""

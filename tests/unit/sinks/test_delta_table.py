@@ -7,6 +7,7 @@ of Spark.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +21,7 @@ from streamwarden.adapters.delta.log import LOG, commit_name, own_batches
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.batch_progress import ListedOutput, read_traces
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.health.window import TableShape
 from streamwarden.services.fleet.recorded_starts import read_logs
 from streamwarden.sinks.delta import forks
 from streamwarden.sinks.delta.output import read_table
@@ -176,6 +178,12 @@ def test_the_monitor_counts_files_and_the_log_after_its_checkpoint(spec: StreamS
     assert shape is not None
     assert (shape.files, shape.small, shape.log) == (3, 3, 3)
     assert shape.bytes == sum(file.stat().st_size for file in Path(path).glob("*.parquet"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableShape, "MANY", 2)
+        aged = shape_of(path, None)
+    assert aged is not None
+    assert aged.since is not None
+    assert time.time() - 600 < aged.since <= time.time()
     DeltaTable(path).create_checkpoint()
     write(spec, 3, 8)
     DeltaTable(path).optimize.compact()

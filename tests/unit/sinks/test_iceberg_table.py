@@ -17,10 +17,13 @@ from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.sinks.iceberg.sink import IcebergSink
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.merging import merge_statement
+from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, StreamSpec
+from streamwarden.verification.comparing.balance import Range
 
 MINE, OTHER = "query-1", "query-2"
 Write = tuple[str | None, int]
@@ -107,6 +110,59 @@ def test_what_snapshots_and_commits_say_differently_is_a_problem(
 ) -> None:
     stream.write(*writes)
     assert stream.read(committed).problems == (problem,)
+
+
+def test_an_update_may_be_repeated_because_the_same_rows_replace_themselves(stream: Stream) -> None:
+    stream.write((MINE, 0), (MINE, 0))
+    stream.spec = replace(stream.spec, sink=replace(stream.spec.sink, mode=OutputMode.UPDATE, key=("k",)))
+    output = stream.read(0)
+    assert output.problems == ()
+    assert all(part.batches is None for part in output.parts), "a merge writes rows of other batches again"
+
+
+def audited(stream: Stream, after: int, upto: int) -> WrittenFiles:
+    written = sink_of(stream.spec).written(stream.spec, Range(after=after, upto=upto), None)
+    assert written is not None
+    return written
+
+
+def test_an_audit_reads_the_files_of_its_batches_also_after_they_were_compacted(stream: Stream) -> None:
+    stream.write((MINE, 0), (MINE, 1), (MINE, 2), (OTHER, 2), (MINE, 4))
+    files = [audited(stream, -1, batch) for batch in (0, 2)]
+    assert [(len(each.uris), each.problems) for each in files] == [(1, ()), (2, ())]
+    stream.table.overwrite(rows(40))
+    stream.publish()
+    assert audited(stream, -1, 2) == files[-1]
+    assert len(audited(stream, 0, 2).uris) == 1
+
+
+def test_an_audit_names_a_lost_file_a_missing_batch_and_one_that_was_written_twice(stream: Stream) -> None:
+    stream.write((MINE, 0), (MINE, 2), (MINE, 2))
+    whole = audited(stream, -1, 2)
+    assert whole.problems == (
+        "the table has no snapshot of the committed batch 1",
+        "the table has the rows of batch 2 more than once",
+    )
+    lost = Path(whole.uris[0].removeprefix("file://"))
+    lost.unlink()
+    damaged = audited(stream, -1, 0)
+    assert (damaged.uris, damaged.problems) == ((), (f"the snapshot of a batch names {lost.name}, which is not there",))
+
+
+def test_an_audit_of_batches_whose_snapshots_were_expired_gives_no_verdict(stream: Stream) -> None:
+    stream.write((MINE, 0), (MINE, 1), (MINE, 2))
+    oldest = [snapshot.id for snapshot in stream.known().history][-1]
+    stream.table.maintenance.expire_snapshots().by_id(oldest).commit()
+    stream.publish()
+    with pytest.raises(VerificationError, match="no longer has the snapshot of batch 0"):
+        audited(stream, -1, 2)
+    assert len(audited(stream, 0, 2).uris) == 1
+
+
+def test_an_audit_of_merged_rows_is_not_possible(stream: Stream) -> None:
+    stream.write((MINE, 0))
+    merged = replace(stream.spec, sink=replace(stream.spec.sink, mode=OutputMode.UPDATE, key=("k",)))
+    assert sink_of(merged).written(merged, Range(after=-1, upto=0), None) is None
 
 
 def test_an_expired_snapshot_is_no_gap_because_its_rows_are_still_there(stream: Stream) -> None:
@@ -242,7 +298,47 @@ def test_a_restore_that_would_take_back_what_others_wrote_is_refused(
         sink_of(stream.spec).plan_restore(stream.spec, back_to(batch), open_path(stream.root))
 
 
-@pytest.mark.parametrize("mode", [OutputMode.COMPLETE, OutputMode.UPDATE])
-def test_another_mode_than_append_is_refused(mode: OutputMode) -> None:
-    (problem,) = IcebergSink(path="/t", mode=mode).problems()
-    assert problem.dotted == "sink.mode"
+@pytest.mark.parametrize(
+    ("sink", "key"),
+    [
+        (IcebergSink(path="/t", mode=OutputMode.COMPLETE), "sink.mode"),
+        (IcebergSink(path="s3a://lake/t"), "sink.path"),
+        (IcebergSink(path="/t", mode=OutputMode.UPDATE), "sink.key"),
+        (IcebergSink(path="/t", key=("k", "k")), "sink.key"),
+        (IcebergSink(path="/t", mode=OutputMode.UPDATE, key=("k",), options={"a": "b"}), "sink.options"),
+    ],
+)
+def test_what_the_declaration_may_not_say(sink: IcebergSink, key: str) -> None:
+    assert [problem.dotted for problem in sink.problems()] == [key]
+
+
+def test_a_null_in_the_key_equals_a_null() -> None:
+    statement = merge_statement("c.`t`", "new_rows", ("a", "b`c"))
+    assert "t.`a` <=> b.`a` AND t.`b``c` <=> b.`b``c`" in statement
+
+
+def test_the_monitor_counts_the_files_and_the_manifests_of_the_table(stream: Stream) -> None:
+    sink = sink_of(stream.spec)
+    before = sink.shape(stream.spec)
+    assert before is None
+    stream.write((MINE, 0), (MINE, 1), (MINE, 2))
+    shape = sink.shape(stream.spec)
+    assert shape is not None
+    assert (shape.files, shape.small, shape.log) == (2, 2, 2)
+    assert shape.bytes == sum(file.stat().st_size for file in (stream.root / "table" / "data").glob("*.parquet"))
+    assert shape.compact == "CALL streamwarden_iceberg.system.rewrite_data_files('table')"
+    stream.table.overwrite(rows(40))
+    stream.publish()
+    compacted = sink.shape(stream.spec)
+    assert compacted is not None
+    assert compacted.files == 1
+
+
+def test_a_small_file_is_as_old_as_the_snapshot_that_added_it(stream: Stream) -> None:
+    stream.write(*[(MINE, 2 * batch) for batch in range(3)])
+    known = stream.known()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableShape, "MANY", 2)
+        shape = sink_of(stream.spec).shape(stream.spec)
+    assert shape is not None
+    assert shape.since == sorted(snapshot.at for snapshot in known.history)[1]

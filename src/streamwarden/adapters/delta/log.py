@@ -122,14 +122,6 @@ def path_of(written: str, table: str) -> str:
     return to_path(written) if _URI.match(written) else join(table, unquote(written))
 
 
-def is_there(table: Location, file: str) -> bool:
-    """Whether a data file of the table, as `path_of` names it, is on the storage. Raises OSError."""
-    try:
-        return not Location(table.fs, file).stat().is_dir
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
 def own_batches(table: Location, query_id: str) -> dict[int, Commit]:
     """Batch -> the commit with which the query wrote it, as far as the log still has it. Raises as `commits` does."""
     return {commit.batches[query_id]: commit for commit in commits(table) if query_id in commit.batches}

@@ -296,3 +296,11 @@ def list_or_empty(folder: Location) -> list[str]:
         return list(folder.names())
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def is_file(file: Location) -> bool:
+    """Whether there is such a file. Raises OSError if the storage does not answer."""
+    try:
+        return not file.stat().is_dir
+    except (FileNotFoundError, NotADirectoryError):
+        return False

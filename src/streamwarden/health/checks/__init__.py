@@ -8,7 +8,6 @@ from streamwarden.health.checks.batches import (
     batches_skipped,
     checkpoint_duration,
     progress_stalled,
-    small_files,
 )
 from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, resources_pending, restart_loop
 from streamwarden.health.checks.input import (
@@ -35,6 +34,7 @@ from streamwarden.health.checks.state import (
     state_update_latency,
     versions_kept,
 )
+from streamwarden.health.checks.tables import compaction_overdue, small_files, table_log
 
 CHECKS: Final[tuple[Check, ...]] = (
     state_size.CHECK,
@@ -68,6 +68,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     partition_skew.CHECK,
     metadata_growth.CHECK,
     small_files.CHECK,
+    table_log.CHECK,
+    compaction_overdue.CHECK,
 )
 
 CHECK_NAMES: Final = frozenset(check.name for check in CHECKS)

@@ -19,15 +19,17 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.crash_states import Change, CrashState, Ending, Origin, Outcome, files_of, ledger_of, windows
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.crash_matrix.crash_layout import PARTS, Record
+from streamwarden.services.crash_matrix.judge import Judge
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.twins.plan_replay import Laying
-from streamwarden.services.verifying.outputs import compare_outputs
 from streamwarden.sinks.base import Sink
-from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import StreamSpec
 
 _PLAN: Final = ("sources", "offsets")
 """The parts that hold the plan of a batch."""
+
+_ACTUAL, _TWIN = "actual", "twin"
+"""Names under which the judge keeps an output."""
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Execution:
     Args:
         spec: the stream at the place where each state runs; places: that place.
         record: of the run without a crash; scratch: a folder for the files of the states, on the same disk.
+        judge: reads and compares the outputs.
         start: builds the job at the place, as a starting driver does, and returns a function for one batch: the planned
             one, otherwise a new one. Both raise the job's errors.
     """
@@ -45,11 +48,12 @@ class Execution:
     places: Places
     record: Record
     scratch: Path
+    judge: Judge
     start: Callable[[], Callable[[], None]]
 
     def __post_init__(self) -> None:
         self._windows = windows(self.record.operations)
-        self._expected: dict[int, Output] = {}
+        self._expected: set[int] = set()
 
     def keep_sink(self) -> None:
         """Keep the sink of the run without a crash: the states begin from it."""
@@ -67,20 +71,16 @@ class Execution:
         with self._placed(state, _folder(state)) as folder:
             try:
                 until = self._restart(state)
-                actual, commits = self._read(until), self._commits(until)
-            except Exception as error:  # any error of Spark, the job or the reader of the output is a loud refusal
-                return Ending.REFUSED, " ".join(f"{type(error).__name__}: {error}".split())[:500]
+                commits = self._commits(until)
+            except Exception as error:  # any error of Spark or of the job is a loud refusal
+                return Ending.REFUSED, _brief(f"{type(error).__name__}: {error}")
+            if refused := self.judge.read(_ACTUAL, until):
+                return Ending.REFUSED, _brief(refused)
         expected, right = self._expectation(state, folder, until)
-        reported = [problem for problem in actual.problems if problem not in expected.problems]
-        if reported:
-            return Ending.REFUSED, f"the reader of the output: {'; '.join(reported)}"
-        comparison = compare_outputs(expected, actual, key=())
-        if comparison.lost or comparison.duplicated or comparison.unexpected:
-            counts = f"{comparison.lost} lost, {comparison.duplicated} duplicated, {comparison.unexpected} unexpected"
-            return Ending.DIFFERENT, "; ".join((counts, *(texts[0] for texts in comparison.samples.values())))
-        if commits != right:
+        ending, detail = self.judge.compare(expected, _ACTUAL)
+        if ending is Ending.RIGHT and commits != right:
             return Ending.DIFFERENT, f"the same rows; commits/{until} is {commits!r}, expected {right!r}"
-        return Ending.RIGHT, f"{comparison.actual} rows"
+        return ending, detail
 
     def _restart(self, state: CrashState) -> int:
         """Execute the batch of the state and, if its plan was there, the next recorded one; returns the newest."""
@@ -116,23 +116,26 @@ class Execution:
         committed = log_position(open_path(self.spec.checkpoint)).committed
         return -1 if committed is None else committed
 
-    def _expectation(self, state: CrashState, folder: Path, until: int) -> tuple[Output, str]:
-        """Output and newest commit that a run without a crash has after the batch `until`."""
+    def _expectation(self, state: CrashState, folder: Path, until: int) -> tuple[str, str]:
+        """The name of the output, and the newest commit, that a run without a crash has after the batch `until`."""
         if self._has_plan(state):
+            name = f"expected-{until}"
             if until not in self._expected:
-                with self._placed(self._boundary(until + 1), f"expected-{until}"):
-                    self._expected[until] = self._read(until)
+                with self._placed(self._boundary(until + 1), name):
+                    self._read(name, until)
+                self._expected.add(until)
             commit = self._operation(f"checkpoint/{COMMITS}/{until}")
-            return self._expected[until], (self.record.contents / commit).read_text()
+            return name, (self.record.contents / commit).read_text()
         with self._placed(self._boundary(state.batch), f"twin-{state.number}") as twin:
             laying = Laying(open_path(str(folder / "checkpoint")), self.spec.source.path, self.places)
             run_batch = self.start()
             for batch in range(state.batch, until + 1):
                 laying.lay(batch)
                 run_batch()
-            expectation = self._read(until), self._commits(until)
+            self._read(_TWIN, until)
+            commits = self._commits(until)
         remove_folder(twin, below=self.scratch)
-        return expectation
+        return _TWIN, commits
 
     def _boundary(self, batch: int) -> CrashState:
         """The files before `batch`: everything up to the commit of the one before it."""
@@ -169,11 +172,17 @@ class Execution:
         assert isinstance(self.spec.sink, Sink), "it was forked"
         return self.spec.sink
 
-    def _read(self, until: int) -> Output:
-        return self._sink.read(self.spec, {}, committed=until, first=0, deduplicated=True)
+    def _read(self, name: str, until: int) -> None:
+        """Let the judge read an output of a run without a crash."""
+        if refused := self.judge.read(name, until):
+            raise RuntimeError(f"the output of a run without a crash cannot be read: {refused}")
 
     def _commits(self, until: int) -> str:
         return (Path(self.spec.checkpoint) / COMMITS / str(until)).read_text()
+
+
+def _brief(text: str) -> str:
+    return " ".join(text.split())[:500]
 
 
 def _folder(state: CrashState) -> str:

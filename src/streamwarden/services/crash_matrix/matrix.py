@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,7 +39,7 @@ _SOON: Final = {RETAIN: "100000", MAINTENANCE: "1s"}
 """All logs are kept, and snapshots of the state are uploaded as soon as they are due, so that a run of some seconds has
 what a run of hours has."""
 
-_LATER: Final = {MAINTENANCE: "1h"}
+_LATER: Final[Mapping[str, str]] = {MAINTENANCE: "1h"}
 """During the restarts nothing is uploaded in the background: a late upload of one state would reach the files of the
 next one."""
 
@@ -132,7 +133,10 @@ def restart(recorded: RunRecord, states: Sequence[CrashState], *, within: Second
     """
     remove_folder(recorded.folder / _RESTARTS, below=recorded.folder)
     began = time.monotonic()
-    _program(_with(recorded.spec, _LATER), recorded.folder, _RESTARTS, recorded.operations, states, within)
+    forgetful = recorded.spec.sink.FORGETFUL if isinstance(recorded.spec.sink, Sink) else {}
+    _program(
+        _with(recorded.spec, {**_LATER, **forgetful}), recorded.folder, _RESTARTS, recorded.operations, states, within
+    )
     outcomes = files.read_lines(recorded.folder / _RESTARTS / OUTCOMES)
     return Matrix(
         stream=recorded.spec.name,
@@ -199,6 +203,7 @@ def _program(
     folder = into / name
     disk.private_folder(folder, below=into)
     task: dict[str, Any] = {
+        "python": sys.executable,
         "places": asdict(_places(into)),
         "contents": str((into / _CONTENTS).absolute()),
         "operations": encode(operations),

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streamwarden.adapters.delta.log import batches_of_files, is_there, own_batches, path_of
+from streamwarden.adapters.delta.log import batches_of_files, own_batches, path_of
 from streamwarden.adapters.delta.table import newest_batch, opened
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import is_file
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.errors import CheckpointError, VerificationError
@@ -57,7 +59,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
     files = partitions_of(table, path)
     data = _with_partitions(read_files(root, list(files), PARQUET), files)
     batches = batches_of_files(root, query_id) if spec.sink.mode is OutputMode.APPEND else {}
-    gone = [file for file, _ in data.unreadable if not is_there(root, file)]
+    gone = [file for file, _ in data.unreadable if not is_file(Location(root.fs, file))]
     return Output(
         columns=tuple(field.name for field in table.schema().fields),
         parts=[_of_batch(part, batches.get(str(part.file))) for part in data.parts],

@@ -21,14 +21,14 @@ def shape_of(path: str, connection: str | None) -> TableShape | None:
     table = opened(path, connection)
     if table is None:
         return None
-    sizes = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    files = pa.table(table.get_add_actions(flatten=True))
+    sizes, added = files["size_bytes"].to_pylist(), files["modification_time"].cast(pa.timestamp("ms")).cast(pa.int64())
     root = open_path(path, connection)
     summaries = [int(match[1]) for match in map(_SUMMARY.fullmatch, list_or_empty(root / LOG)) if match]
     newest = max(summaries, default=-1)
-    return TableShape(
-        files=len(sizes),
-        small=sum(size < TableShape.SMALL for size in sizes),
-        bytes=sum(sizes),
+    return TableShape.of(
+        zip(sizes, (at / 1000 for at in added.to_pylist()), strict=True),
         log=sum(version > newest for version in versions(root)),
         compact=f"OPTIMIZE delta.`{to_hadoop(path)}`",
+        summarise=f"python -c \"import deltalake; deltalake.DeltaTable('{path}').create_checkpoint()\"",
     )

@@ -40,6 +40,7 @@ class DeltaSink(Sink):
     CONNECTOR: ClassVar[str | None] = "delta"
     TABLE_OF_FILES: ClassVar[bool] = True
     LOG: ClassVar[str | None] = LOG
+    FORGETFUL: ClassVar[Mapping[str, str]] = {"spark.databricks.delta.delta.log.cacheSize": "0"}
 
     kind: str = "delta"
     path: str = field()
@@ -119,6 +120,11 @@ class DeltaSink(Sink):
         from streamwarden.sinks.delta import forks
 
         return forks.copy(origin, forked, rewind=rewind, query_id=query_id, upto=upto)
+
+    @property
+    def can_be_set_back(self) -> bool:
+        """The table consists of files alone, which a crash matrix lays out."""
+        return self.mode is OutputMode.APPEND
 
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool

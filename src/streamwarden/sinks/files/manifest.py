@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.checkpoint.formats.layout import SINK_LOG, is_file
 from streamwarden.checkpoint.formats.sink import (
     SinkManifest,
     newest_entry,
@@ -48,7 +48,7 @@ def read_manifest(root: Location, committed: int | None, first: int) -> Manifest
         newest=newest,
         files=files,
         gaps=tuple(batch for batch in manifest.missing if first <= batch <= last),
-        missing=tuple(file for file in files if not _is_file(Location(root.fs, file))),
+        missing=tuple(file for file in files if not is_file(Location(root.fs, file))),
     )
 
 
@@ -67,13 +67,6 @@ def _not_understood(root: Location, manifest: SinkManifest) -> Iterator[str]:
             elsewhere = isinstance(root.fs, LocalFiles) and "://" in file.path
             if elsewhere or file.action not in ("add", "delete"):
                 yield repr(line)
-
-
-def _is_file(file: Location) -> bool:
-    try:
-        return not file.stat().is_dir
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def _has_folder(root: Location) -> bool:

@@ -14,7 +14,7 @@ from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import StreamwardenError, VerificationError
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.output_types import arrow_type
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, StaticTable
@@ -45,16 +45,25 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int) -> Output
             next_step="let the stream commit a batch first",
         )
     query = read_query_id(checkpoint_of(spec)) or ""
-    return _output(spec, known, query, contradictions(known, query, committed, first))
+    problems = contradictions(known, query, committed, first)
+    if spec.sink.mode is OutputMode.APPEND and (twice := known.repeated([query])):
+        problems = (*problems, f"the table has the rows of the batches {_named(twice)} more than once")
+    return _output(spec, known, query, problems)
+
+
+def opened(spec: StreamSpec, known: TableMetadata) -> StaticTable:
+    """The table as pyiceberg reads it."""
+    from pyiceberg.table import StaticTable
+
+    return StaticTable.from_metadata(known.file, properties=properties_of(str(spec.sink.path), spec.storage.connection))
 
 
 def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[str, ...]) -> Output:
-    from pyiceberg.table import StaticTable
-
     where = str(spec.sink.path)
     try:
-        table = StaticTable.from_metadata(known.file, properties=properties_of(where, spec.storage.connection))
-        batches = _batches_of_files(table, known, query)
+        table = opened(spec, known)
+        # A MERGE rewrites rows of other batches.
+        batches = _batches_of_files(table, known, query) if spec.sink.mode is OutputMode.APPEND else None
         tasks = list(table.scan().plan_files())
         schema = table.schema().as_arrow()
         parts, unread = [], []
@@ -87,8 +96,6 @@ def contradictions(table: TableMetadata, query: str, committed: int | None, firs
     if committed is not None and table.is_whole:
         gaps = [batch for batch in range(first, committed) if batch not in batches]
         problems += [f"the table has no snapshot of the committed batches {_named(gaps)}"] if gaps else []
-    if twice := table.repeated([query]):
-        problems.append(f"the table has the rows of the batches {_named(twice)} more than once")
     return tuple(problems)
 
 
@@ -111,11 +118,11 @@ def _batches_of_files(table: StaticTable, known: TableMetadata, query: str) -> d
     }
 
 
-def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int]) -> Part:
+def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int] | None) -> Part:
     """The rows of one data file, without those that a delete file takes away, in the columns of today.
 
     Args:
-        batches: data file -> its batch.
+        batches: data file -> its batch; None: the rows of a file are of several batches.
     """
     import pyarrow as pa
     from pyiceberg.expressions import AlwaysTrue
@@ -123,7 +130,7 @@ def _part(table: StaticTable, task: FileScanTask, batches: Mapping[str, int]) ->
 
     rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table([task])
     file = task.file.file_path
-    numbers = pa.repeat(pa.scalar(batches.get(file), pa.int64()), rows.num_rows)
+    numbers = None if batches is None else pa.repeat(pa.scalar(batches.get(file), pa.int64()), rows.num_rows)
     return Part(table=rows, count=rows.num_rows, file=to_path(file), batches=numbers)
 
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.problems import Problem
-from streamwarden.sinks.base import Sink, missing_reader, refused_mode
+from streamwarden.problems import Problem, show
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, missing_reader, refused_mode, repeated
 from streamwarden.sinks.iceberg import forks, returning
-from streamwarden.sinks.output import Output
-from streamwarden.stream.spec import OutputMode, StreamSpec
+from streamwarden.sinks.output import Output, WrittenFiles
+from streamwarden.stream.spec import OBJECT_STORE, OutputMode, StreamSpec
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,19 +35,37 @@ class IcebergSink(Sink):
     PLACE: ClassVar[str | None] = "path"
     FORMATS: ClassVar[tuple[str, ...]] = ("iceberg",)
     CONNECTOR: ClassVar[str | None] = "iceberg"
+    TABLE_OF_FILES: ClassVar[bool] = True
+    WRITES_OVER: ClassVar[bool] = True  # a data file is named by query, batch and task: a new driver repeats the name
 
     kind: str = "iceberg"
     path: str = field()
     """the folder of the table, as a Hadoop catalog has it: WAREHOUSE/NAMESPACE/TABLE; the table is created if it does
     not exist"""
+    key: tuple[str, ...] = ()
+    """columns that identify a row; `mode: update` needs them, and replaces the row of the same key (MERGE)"""
 
     def problems(self) -> Iterator[Problem]:
-        if self.mode is not OutputMode.APPEND:
-            yield refused_mode(self.mode, "append: no other mode was tried")
+        yield from repeated(self.key)
+        if OBJECT_STORE.match(self.path):
+            allowed = "a folder of a disk: the table commits by a rename, which an object store does not make atomic"
+            yield Problem(key=("sink", "path"), observed=show(self.path), allowed=allowed)
+        if self.mode is OutputMode.COMPLETE:
+            yield refused_mode(self.mode, "append or update: a table that each batch rewrites was not tried")
+        if self.mode is OutputMode.UPDATE and not self.key:
+            yield missing_key("the columns by which a row replaces an earlier one")
+        if self.mode is OutputMode.UPDATE and self.options:
+            allowed = "nothing in update mode: the rows are merged, and no writer of Spark gets options"
+            yield Problem(key=("sink", "options"), observed=show(self.options), allowed=allowed)
         yield from missing_reader(self.kind, "pyiceberg")
 
     def located(self, locate: Callable[[str], str]) -> IcebergSink:
         return replace(self, path=locate(self.path).rstrip("/"))
+
+    def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
+        from streamwarden.sinks.iceberg.writer import MergeWriter
+
+        return MergeWriter(spec) if self.mode is OutputMode.UPDATE else None
 
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
         from streamwarden.sinks.iceberg.spark_table import ensure_table
@@ -78,6 +98,11 @@ class IcebergSink(Sink):
             consequence=f"query {query} wrote them, and the stream would add the rows of its batches to them",
         )
 
+    def shape(self, spec: StreamSpec) -> TableShape | None:
+        from streamwarden.sinks.iceberg.shape import shape_of
+
+        return shape_of(spec)
+
     def forked(self, places: Places) -> IcebergSink:
         return replace(self, path=places.output)
 
@@ -95,9 +120,20 @@ class IcebergSink(Sink):
     def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         return returning.roll_back(spec, restore)
 
+    @property
+    def can_be_set_back(self) -> bool:
+        """The table consists of files alone, which a crash matrix lays out."""
+        return self.mode is OutputMode.APPEND
+
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
         from streamwarden.sinks.iceberg.output import read_table
 
         return read_table(spec, committed=committed, first=first)
+
+    def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
+        """None in update mode, in which a MERGE rewrites files with rows of other batches."""
+        from streamwarden.sinks.iceberg.written import written_files
+
+        return written_files(spec, audited) if self.mode is OutputMode.APPEND else None

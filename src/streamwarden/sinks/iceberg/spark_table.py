@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.sinks.merging import quoted
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -18,8 +19,9 @@ CATALOG: Final = "streamwarden_iceberg"
 _SETTING: Final = f"spark.sql.catalog.{CATALOG}"
 
 
-def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> None:
-    """Set the catalog of the table, and make the table with the columns of `schema` if it is not there."""
+def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> str:
+    """Set the catalog of the table, and make the table with the columns of `schema` if it is not there.
+    Returns its name in SQL."""
     folder, _, name = str(spec.sink.path).rpartition("/")
     conf = {
         "": "org.apache.iceberg.spark.SparkCatalog",
@@ -29,6 +31,7 @@ def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> N
     }
     for suffix, value in conf.items():
         spark.conf.set(f"{_SETTING}{suffix}", value)
+    table = f"{CATALOG}.{quoted(name)}"
     if table_of(spec) is None:
-        quoted = f"{CATALOG}.`{name.replace('`', '``')}`"
-        spark.createDataFrame([], schema).writeTo(quoted).using("iceberg").create()
+        spark.createDataFrame([], schema).writeTo(table).using("iceberg").create()
+    return table

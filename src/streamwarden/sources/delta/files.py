@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from streamwarden.adapters.delta.log import LOG, commit_name, is_there, path_of, versions
+from streamwarden.adapters.delta.log import LOG, commit_name, path_of, versions
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import is_file
 from streamwarden.checkpoint.table_offsets import BEFORE_FIRST, DeltaOffset
 from streamwarden.errors import CheckpointError
 from streamwarden.sources.tables import TableFile
@@ -120,7 +121,7 @@ class DeltaFiles:
     def lost(self, files: Sequence[TableFile], first: int, newest: int) -> list[TableFile]:
         """Those of the files, of versions from `first` on, that are no longer on the storage. Raises OSError."""
         removed = self.removed_after(first, newest)
-        return [file for file in files if file.path in removed and not is_there(self.root, file.path)]
+        return [file for file in files if file.path in removed and not is_file(Location(self.root.fs, file.path))]
 
     def _file(self, add: dict[str, Any], at: float) -> TableFile:
         values = add.get("partitionValues") or {}

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from streamwarden.adapters.delta.log import LOG, is_there
+from streamwarden.adapters.delta.log import LOG
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.storage.moving import bring
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.layout import list_or_empty
+from streamwarden.checkpoint.formats.layout import is_file, list_or_empty
 from streamwarden.errors import CheckpointError
 from streamwarden.sources.delta.files import DeltaFiles
 from streamwarden.sources.tables import TableFile
@@ -34,7 +34,7 @@ def link_table(table: DeltaFiles, target: str, read: Sequence[TableFile], unread
     """
     own = f"{table.root.path.rstrip('/')}/"
     into = open_path(target)
-    there = [file for file in read if is_there(table.root, file.path)]
+    there = [file for file in read if is_file(Location(table.root.fs, file.path))]
     for file in (*there, *unread):
         if not file.path.startswith(own):
             raise _foreign(table.root, file)

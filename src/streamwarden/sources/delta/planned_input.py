@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from streamwarden.adapters.delta.log import is_there, versions
+from streamwarden.adapters.delta.log import versions
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import is_file
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.table_offsets import DeltaOffset, delta_offset, table_offsets
 from streamwarden.errors import CheckpointError, TableInputGone
@@ -55,7 +56,7 @@ def _missing(table: DeltaFiles, spec: StreamSpec) -> Iterator[str]:
     if not gone:
         planned = _planned(checkpoint)
         files = table.between(begins, planned) if planned is not None and not planned.snapshot else []
-        yield from (file.path for file in files if not is_there(table.root, file.path))
+        yield from (file.path for file in files if not is_file(Location(table.root.fs, file.path)))
 
 
 def _committed(checkpoint: Location) -> DeltaOffset | None:

@@ -19,6 +19,8 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.services.crash_matrix.crash_layout import BATCHES, OUTCOMES, TASK, Record
 from streamwarden.services.crash_matrix.executing import Execution
+from streamwarden.services.crash_matrix.judge import judge
+from streamwarden.sinks.base import Sink
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
 from streamwarden.spark.scripts.fork_fence import fence_fork
@@ -41,19 +43,27 @@ def main(folder: Path) -> int:
     if not task["states"]:
         _run(build(), spec, {"availableNow": True}, within=None)
         return 0
-    execution = Execution(
-        spec=spec,
-        places=Places(**task["places"]),
-        record=Record(tuple(decode(Operation, operation) for operation in task["operations"]), Path(task["contents"])),
-        scratch=folder / "states",
-        start=partial(_start, spark, spec, build),
-    )
-    execution.keep_sink()
-    for state in task["states"]:
-        outcome = execution.outcome(decode(CrashState, state))
-        require_alive(spark)
-        files.append_line(folder / OUTCOMES, encode(outcome))
+    with judge(task["python"], folder) as asked:
+        execution = Execution(
+            spec=spec,
+            places=Places(**task["places"]),
+            record=_record(task, spec),
+            scratch=folder / "states",
+            judge=asked,
+            start=partial(_start, spark, spec, build),
+        )
+        execution.keep_sink()
+        for state in task["states"]:
+            outcome = execution.outcome(decode(CrashState, state))
+            require_alive(spark)
+            files.append_line(folder / OUTCOMES, encode(outcome))
     return 0
+
+
+def _record(task: Mapping[str, Any], spec: StreamSpec) -> Record:
+    operations = tuple(decode(Operation, operation) for operation in task["operations"])
+    copied = isinstance(spec.sink, Sink) and spec.sink.WRITES_OVER
+    return Record(operations, Path(task["contents"]), copied=copied)
 
 
 def require_alive(spark: Any) -> None:

@@ -41,6 +41,7 @@ OF_EACH_BATCH = {
 TIMES_THAT_ONLY_GROW = {
     "broker_unreachable", "database_unreachable", "driver_down", "progress_stalled", "topic_lag", "watermark_stalled",
     "metadata_growth", "query_ended", "resources_pending", "snapshot_lag", "savepoint_overdue", "small_files",
+    "compaction_overdue", "table_log",
 }  # fmt: skip
 """The value grows with time until one event sets it to 0."""
 COUNTS_OF_EVENTS = {

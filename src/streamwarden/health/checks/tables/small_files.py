@@ -2,31 +2,28 @@
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.checks.tables.readable import table_or_verdict
+from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import Probed, TableShape, Window
 from streamwarden.units import format_count, format_size
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How many small data files the table has."""
-    table = window.table
-    if window.log is None or window.log.committed is None:
-        return CHECK.verdict(window, Status.UNKNOWN, "no batch is committed yet, or the checkpoint was not read")
-    if not window.spec.sink.TABLE_OF_FILES:
-        return CHECK.verdict(window, Status.OK, "the sink shows no files of a table", 0.0)
-    if table is None:
-        return CHECK.verdict(window, Status.UNKNOWN, "the table could not be read")
-    evidence = {"files": table.files, "small": table.small, "bytes": table.bytes, "log": table.log}
+    table = table_or_verdict(window, CHECK)
+    if isinstance(table, Verdict):
+        return table
+    evidence = {"files": table.files, "small": table.small, "bytes": table.bytes}
     in_force = thresholds.of(CHECK.name)
     reason = f"{_words(table)} ({CHECK.limits_text(in_force)})"
     return CHECK.verdict(window, CHECK.grade(table.small, in_force), reason, float(table.small), evidence)
 
 
 def _words(table: TableShape) -> str:
-    files, log = format_count(table.files, "data file"), format_count(table.log, "file")
+    files = format_count(table.files, "data file")
     return (
         f"{table.small:,} of {files} ({format_size(table.bytes)} in all) have less than "
-        f"{format_size(TableShape.SMALL)}, and a reader opens {log} of the log first; run: {table.compact}"
+        f"{format_size(TableShape.SMALL)}; run: {table.compact}"
     )
 
 
@@ -40,17 +37,14 @@ CHECK = Check(
     probes=frozenset({Probed.TABLE}),
     consequence_of=NOT_RUNNING,
     reads=(
-        "The files that the table has now with their sizes, by its log, and the files of the log after its newest "
-        "checkpoint. Nothing of the rows is read."
+        "The files that the table has now with their sizes, by its log. Nothing of the rows is read. Of an Iceberg "
+        "table with more than 1,000 manifests, the files that the newest 1,000 of them name: see `table_log`."
     ),
-    unknown=(
-        "No batch is committed yet, the storage of the table does not answer, or the extra that reads such tables is "
-        "missing."
-    ),
+    unknown=TableShape.UNKNOWN,
     advice=(
         "Run the statement that the verdict names, in any Spark with the table's format, while the stream runs or not: "
-        "it changes no row. Then VACUUM removes the old files, once no reader, audit or fork needs them. A longer "
-        "trigger and fewer partitions before the sink make fewer files."
+        "it changes no row. Then VACUUM (Delta) or expire_snapshots (Iceberg) removes the old files, once no reader, "
+        "audit or fork needs them. A longer trigger and fewer partitions before the sink make fewer files."
     ),
     source="Design of Streamwarden: each data file costs a reader a request, and each batch writes at least one.",
 )

@@ -1,0 +1,1 @@
+"""Checks of the table that a stream writes: its data files and its log."""

@@ -1,0 +1,62 @@
+"""Writes the batches of a stream in update mode into its Iceberg table: the function of foreachBatch.
+
+Each batch is one MERGE, whose snapshot gets the id of the query and the number of the batch, as Spark's own sink gives
+them to an append. A batch that the table has is not merged again, so the table is right whenever the driver was killed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.iceberg.metadata import BATCH, QUERY
+from streamwarden.adapters.iceberg.table import table_of
+from streamwarden.adapters.storage.files import running_query
+from streamwarden.sinks.iceberg.spark_table import ensure_table
+from streamwarden.sinks.merging import merge_statement, require_key, settings
+from streamwarden.stream.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
+"""Settings of a session that Iceberg writes into the properties of each snapshot."""
+
+_VIEW: Final = "streamwarden_batch"
+
+
+class MergeWriter:
+    """Takes the batches of a stream from foreachBatch into its table, by the key of its sink."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self._spec = spec
+        self._table = ""
+
+    def open(self, schema: StructType) -> None:
+        """Make the table if it is not there. Raises JobError if the rows do not have the columns of the key."""
+        from pyspark.sql import SparkSession
+
+        require_key(self._spec, schema)
+        self._table = ensure_table(SparkSession.active(), self._spec, schema)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one batch. It is computed first, although the table may have it already: the state and the watermark
+        would be those of the batch before."""
+        frame.persist()
+        try:
+            self._write(frame, batch_id, empty=frame.count() == 0)
+        finally:
+            frame.unpersist()
+
+    def _write(self, frame: DataFrame, batch_id: int, *, empty: bool) -> None:
+        query_id, table = running_query(self._spec.checkpoint), table_of(self._spec)
+        newest = None if table is None else table.newest_batch([query_id])
+        if newest is not None and newest >= batch_id:
+            return
+        session = frame.sparkSession
+        with settings(session, {f"{_PROPERTY}{QUERY}": query_id, f"{_PROPERTY}{BATCH}": str(batch_id)}):
+            if empty:  # a MERGE of nothing makes no snapshot, and each batch has one
+                frame.writeTo(self._table).append()
+                return
+            frame.createOrReplaceTempView(_VIEW)
+            session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key))
