@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.errors import CheckpointError, DrillError
+from streamwarden.errors import CheckpointError, DrillError, JobError
 from streamwarden.extras import installed, installing
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
@@ -70,9 +70,15 @@ class Sink(SinkSpec, ABC):
         """
         return None
 
-    @abstractmethod
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
-        """Spark's own writer of the streaming `frame` into the sink, for a stream without a batch writer."""
+        """Spark's own writer of the streaming `frame` into the sink, for a stream without a batch writer. Raises
+        JobError if the sink's batches have a writer in each mode, as by default."""
+        raise JobError(
+            f"a sink of the kind {self.kind} has no streaming writer of Spark",
+            expected="the batches through `batch_writer`",
+            where=spec.job,
+            next_step="start the query with the writer of its sink",
+        )
 
     # Compared before a launch.
 
@@ -172,9 +178,6 @@ class Sink(SinkSpec, ABC):
 
     FORGETFUL: ClassVar[Mapping[str, str]] = {}
     """Settings of Spark with which a connector remembers nothing of files that a crash matrix replaces."""
-
-    WRITES_OVER: ClassVar[bool] = False
-    """Whether a writer may write into a file that is there, so that a state needs copies and no links."""
 
     @property
     def can_be_set_back(self) -> bool:

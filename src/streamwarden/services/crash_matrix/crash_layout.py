@@ -1,7 +1,6 @@
 """The scope of a crash matrix, the files it exchanges with its Spark program, and the files of a state."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,21 +24,15 @@ PARTS = ("checkpoint", "output")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The operations of a run, and the folder with the content of each file.
-
-    Args:
-        copied: whether a file of the output is copied and not linked.
-    """
+    """The operations of a run, and the folder with the content of each file."""
 
     operations: Sequence[Operation]
     contents: Path
-    copied: bool = False
 
     def lay(self, state: CrashState, into: Path) -> None:
         """Make the files of `state` in the new folder `into`: links, and a copy for a torn file.
 
-        Hard links are safe: Spark replaces a file by a rename, and never writes into an existing one. What the
-        connector of a sink does with the files of its output, the sink declares.
+        Hard links are safe: Spark replaces a file by a rename, and never writes into an existing one. No sink does.
         """
         for part in PARTS:
             (into / part).mkdir(parents=True)
@@ -53,7 +46,5 @@ class Record:
             if index == torn:
                 content = source.read_bytes()
                 target.write_bytes(content[: len(content) // 2])
-            elif self.copied and path.startswith("output/"):
-                shutil.copyfile(source, target)
             else:
                 os.link(source, target)

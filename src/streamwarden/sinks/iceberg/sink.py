@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
@@ -21,8 +20,7 @@ from streamwarden.stream.spec import OBJECT_STORE, OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,6 @@ class IcebergSink(Sink):
     FORMATS: ClassVar[tuple[str, ...]] = ("iceberg",)
     CONNECTOR: ClassVar[str | None] = "iceberg"
     TABLE_OF_FILES: ClassVar[bool] = True
-    WRITES_OVER: ClassVar[bool] = True  # a data file is named by query, batch and task: a new driver repeats the name
 
     kind: str = "iceberg"
     path: str = field()
@@ -63,15 +60,9 @@ class IcebergSink(Sink):
         return replace(self, path=locate(self.path).rstrip("/"))
 
     def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
-        from streamwarden.sinks.iceberg.writer import MergeWriter
+        from streamwarden.sinks.iceberg.writer import TableWriter
 
-        return MergeWriter(spec) if self.mode is OutputMode.UPDATE else None
-
-    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
-        from streamwarden.sinks.iceberg.spark_table import ensure_table
-
-        ensure_table(frame.sparkSession, spec, frame.schema)
-        return frame.writeStream.format("iceberg").options(**self.options).option("path", to_hadoop(self.path))
+        return TableWriter(spec)
 
     def end(
         self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float

@@ -1,7 +1,9 @@
-"""Writes the batches of a stream in update mode into its Iceberg table: the function of foreachBatch.
+"""Writes the batches of a stream into its Iceberg table: the function of foreachBatch.
 
-Each batch is one MERGE, whose snapshot gets the id of the query and the number of the batch, as Spark's own sink gives
-them to an append. A batch that the table has is not merged again, so the table is right whenever the driver was killed.
+Each batch is one append, or in update mode one MERGE, whose snapshot gets the id of the query and the number of the
+batch, as Spark's own streaming sink gives them. A batch that the table has is not written again, so the table is right
+whenever the driver was killed. Spark's own sink looks only when it commits: it names a data file by query, batch and
+task, so a batch that runs again would write over the file that the table already has.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import running_query
 from streamwarden.sinks.iceberg.spark_table import ensure_table
 from streamwarden.sinks.merging import merge_statement, require_key, settings
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,15 +27,15 @@ _PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 _VIEW: Final = "streamwarden_batch"
 
 
-class MergeWriter:
-    """Takes the batches of a stream from foreachBatch into its table, by the key of its sink."""
+class TableWriter:
+    """Takes the batches of a stream from foreachBatch into its table."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self._spec = spec
         self._table = ""
 
     def open(self, schema: StructType) -> None:
-        """Make the table if it is not there. Raises JobError if the rows do not have the columns of the key."""
+        """Make the table if it is not there. Raises JobError if the rows do not have the columns of the sink's key."""
         from pyspark.sql import SparkSession
 
         require_key(self._spec, schema)
@@ -55,8 +57,8 @@ class MergeWriter:
             return
         session = frame.sparkSession
         with settings(session, {f"{_PROPERTY}{QUERY}": query_id, f"{_PROPERTY}{BATCH}": str(batch_id)}):
-            if empty:  # a MERGE of nothing makes no snapshot, and each batch has one
-                frame.writeTo(self._table).append()
+            if empty or self._spec.sink.mode is OutputMode.APPEND:  # a MERGE of nothing makes no snapshot
+                frame.writeTo(self._table).options(**self._spec.sink.options).append()
                 return
             frame.createOrReplaceTempView(_VIEW)
             session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key))

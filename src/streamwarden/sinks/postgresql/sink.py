@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.errors import JobError
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
@@ -23,7 +22,6 @@ from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
     from streamwarden.drills.ports import Arrivals, HeldTable
@@ -140,14 +138,6 @@ class PostgresqlSink(Sink):
         from streamwarden.sinks.postgresql.writer import TableWriter
 
         return TableWriter(spec, token, ending, patience=self.retry_for)
-
-    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
-        raise JobError(
-            "Spark has no streaming writer into a table that knows the batch",
-            expected="the batches through `batch_writer`",
-            where=spec.job,
-            next_step="start the query with the writer of its sink",
-        )
 
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool

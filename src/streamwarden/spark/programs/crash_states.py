@@ -20,7 +20,6 @@ from streamwarden.lifecycle.job_files import has_build
 from streamwarden.services.crash_matrix.crash_layout import BATCHES, OUTCOMES, TASK, Record
 from streamwarden.services.crash_matrix.executing import Execution
 from streamwarden.services.crash_matrix.judge import judge
-from streamwarden.sinks.base import Sink
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
 from streamwarden.spark.scripts.fork_fence import fence_fork
@@ -47,7 +46,7 @@ def main(folder: Path) -> int:
         execution = Execution(
             spec=spec,
             places=Places(**task["places"]),
-            record=_record(task, spec),
+            record=_record(task),
             scratch=folder / "states",
             judge=asked,
             start=partial(_start, spark, spec, build),
@@ -60,10 +59,9 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _record(task: Mapping[str, Any], spec: StreamSpec) -> Record:
+def _record(task: Mapping[str, Any]) -> Record:
     operations = tuple(decode(Operation, operation) for operation in task["operations"])
-    copied = isinstance(spec.sink, Sink) and spec.sink.WRITES_OVER
-    return Record(operations, Path(task["contents"]), copied=copied)
+    return Record(operations, Path(task["contents"]))
 
 
 def require_alive(spark: Any) -> None:
