@@ -32,7 +32,7 @@ def spark_on(release: str, *names: str) -> str:
     for name in names:
         connector = connectors()[name]
         maven.resolve(connector.pom, connector.profile(parsed(release)))
-    python = environment(release, "kafka")
+    python = environment(release, "kafka", "verify")
     return json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK} | key_of(python))
 
 

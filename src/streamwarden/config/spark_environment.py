@@ -113,11 +113,12 @@ def _connectors(spec: StreamSpec, runs_in: SparkEnvironment | None) -> Iterator[
 
 def _packages(spec: StreamSpec, runs_in: SparkEnvironment) -> Iterator[Problem]:
     """What the driver imports there beyond the base of Streamwarden."""
-    package = spec.sink.PACKAGE
-    if package is not None and package not in runs_in.packages:
-        yield Problem(
-            key=_AT,
-            observed=f"the package {package} is not installed beside Spark {runs_in.version} of {spec.spark.python}",
-            allowed=f"the extra `{PACKAGES[package]}` of streamwarden there: the driver needs it to write the sink",
-            next_step=f"run: {installing(package, str(spec.spark.python))}",
-        )
+    stored = "pyarrow" if spec.in_object_store else None
+    for package, purpose in ((spec.sink.PACKAGE, "to write the sink"), (stored, "to read what it has in the store")):
+        if package is not None and package not in runs_in.packages:
+            yield Problem(
+                key=_AT,
+                observed=f"the package {package} is not installed in the environment of {spec.spark.python}",
+                allowed=f"the extra `{PACKAGES[package]}` of streamwarden there: the driver needs it {purpose}",
+                next_step=f"run: {installing(package, str(spec.spark.python))}",
+            )

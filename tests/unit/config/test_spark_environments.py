@@ -110,6 +110,10 @@ def test_what_the_driver_needs_to_write_its_sink_has_to_be_beside_that_spark() -
     assert problem.dotted == "spark.python"
     assert "confluent_kafka" in problem.observed
     assert problem.next_step == "run: /env/bin/python -m pip install 'streamwarden[kafka]'"
+    stored = replace(SPEC, checkpoint="s3a://b/c", spark=PYTHON)
+    assert problems_on(stored, on("4.1.4")) == []
+    (problem,) = problems_on(stored, replace(on("4.1.4"), packages=frozenset()))
+    assert "pyarrow" in problem.observed
 
 
 def test_the_pinned_connectors_are_for_some_sparks_and_a_stream_may_bring_its_own() -> None:
