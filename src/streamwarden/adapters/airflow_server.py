@@ -27,6 +27,10 @@ _ENDED: Final = ("success", "failed")
 _PAGE: Final = 100
 """Runs that are deleted with one request."""
 
+_BUSY: Final = 500
+"""The status with which Airflow on SQLite answers when its database was locked for longer than it waits, 5 s."""
+_REPEATS: Final = 2
+
 _ACCOUNT: Final = f"set the connection {CONNECTION} to an account that may edit DAGs"
 _STEPS: Final = {404: "wait until Airflow has read the DAG's file, and see its import errors"}
 
@@ -112,7 +116,10 @@ class AirflowServer:
         try:
             with httpx.Client(base_url=self.url.rstrip("/"), timeout=self.timeout, verify=_trusted()) as client:
                 headers = {"Authorization": f"Bearer {self._token(client)}"}
-                answer = client.request(method, f"/api/v2{path}", json=body, headers=headers)
+                for _ in range(1 if method == "POST" else 1 + _REPEATS):  # a second POST would begin a second run
+                    answer = client.request(method, f"/api/v2{path}", json=body, headers=headers)
+                    if answer.status_code != _BUSY:
+                        break
                 answer.raise_for_status()
                 return answer.json()
         except httpx.HTTPStatusError as error:

@@ -21,11 +21,13 @@ class AirflowApi:
         paused: DAG id -> whether it is paused.
         runs: id of a run -> when it was due, of the one DAG whose runs a test reads.
         account: login and password; None: every caller gets a token.
+        busy: how many requests are yet answered with 500, as by an Airflow whose SQLite is locked for too long.
     """
 
     paused: dict[str, bool] = field(default_factory=dict)
     account: tuple[str, str] | None = None
     port: int = 0
+    busy: int = 0
     notes: dict[str, str] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
 
@@ -40,6 +42,9 @@ class AirflowApi:
             return (201, {"access_token": "secret"}) if allowed else (401, {})
         if token != "Bearer secret":
             return 401, {}
+        if self.busy:
+            self.busy -= 1
+            return 500, {}
         if path.startswith("/api/v2/dags?"):
             pattern = parse_qs(path.partition("?")[2])["dag_id_pattern"][0]
             return 200, {"dags": [{"dag_id": dag_id} for dag_id in self.paused if pattern in dag_id]}

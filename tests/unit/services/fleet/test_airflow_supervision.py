@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from urllib.parse import quote
 
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
 from streamwarden.adapters.store import Store
+from streamwarden.errors import AirflowError
 from streamwarden.services.fleet.airflow_supervision import KNOWN, Supervision, hand_over
 from support.airflow.api import AirflowApi, serving
 
@@ -57,6 +59,21 @@ def test_the_paused_dag_of_the_stream_is_unpaused(store: Store, airflow: Airflow
     assert start(store) == Supervision(dag_id=DAG, unpaused=True)
     assert airflow.paused == {DAG: False}
     assert start(store) == Supervision(dag_id=DAG, unpaused=False)
+
+
+@pytest.mark.parametrize(("busy", "unpaused"), [(2, True), (3, False)])
+def test_a_request_that_a_locked_database_refused_is_repeated(airflow: AirflowApi, busy: int, unpaused: bool) -> None:
+    airflow.busy = busy
+    with nullcontext() if unpaused else pytest.raises(AirflowError, match="answered 500"):
+        AirflowServer(url=airflow.url).unpause(DAG)
+    assert airflow.paused == {DAG: not unpaused}
+
+
+def test_a_run_is_asked_for_once_because_it_may_have_begun(airflow: AirflowApi) -> None:
+    airflow.busy = 2
+    with pytest.raises(AirflowError, match="answered 500"):
+        AirflowServer(url=airflow.url).trigger(DAG)
+    assert airflow.busy == 1
 
 
 def test_an_airflow_with_accounts_needs_the_connection(store: Store, airflow: AirflowApi) -> None:
