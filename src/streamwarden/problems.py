@@ -1,10 +1,11 @@
 """Validation problems of a configuration file: every problem of the file in one error."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.errors import ConfigError
+from streamwarden.extras import installed, installing
 
 KeyPath = tuple[str | int, ...]
 
@@ -89,3 +90,15 @@ def show(value: object) -> str:
     """`value` as a message shows it: quoted, and cut if it is long."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def missing_reader(section: str, kind: str, package: str) -> Iterator[Problem]:
+    """The package that reads a kind of table without Spark, if it is not installed here.
+
+    Args:
+        section: `source` or `sink` of the stream's file.
+    """
+    if not installed(package):
+        allowed = f"the package {package} in this environment: it reads the table without Spark"
+        step = f"run: {installing(package)}"
+        yield Problem(key=(section, "kind"), observed=show(kind), allowed=allowed, next_step=step)

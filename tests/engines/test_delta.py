@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from streamwarden.errors import LaunchRefused
-from streamwarden.services.workspace import Workspace
-from support.command_line import in_process
-from support.spark.drill_project import await_commits, drill_project, run_drill
+from support.spark.drill_project import audited, drill_project, run_and_stop, run_drill
 from support.spark.environments import spark_with
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(2400)]
@@ -27,14 +25,6 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def spark() -> str:
     return spark_with("delta")
-
-
-def run_and_stop(workspace: Workspace, batches: int) -> None:
-    """Start the stream, and stop it after some batches."""
-    spec = workspace.stream("flights")
-    workspace.fleet.start(spec, launched_by="test")
-    await_commits(Path(spec.checkpoint), batches)
-    workspace.fleet.stop("flights", requested_by="test", reason="the test")
 
 
 def test_a_driver_killed_between_table_and_commit_writes_its_batch_once(
@@ -70,7 +60,7 @@ def test_an_audit_balances_what_the_batches_wrote(spark: str, flights: Path, tmp
         **SMALL,
     ) as workspace:
         run_and_stop(workspace, 3)
-        audit = in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
+        audit = audited(workspace)
     assert audit.code == 0, audit
 
 

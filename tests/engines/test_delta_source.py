@@ -9,12 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.services.workspace import Workspace
-from streamwarden.sources.delta.source import DeltaSource
-from support.command_line import in_process
-from support.flight_tables import tables
-from support.spark.drill_project import await_commits, drill_project, run_drill
+from support.flight_tables import files_of_batch, tables
+from support.spark.drill_project import audited, await_commits, drill_project, run_drill
 from support.spark.environments import spark_with
 
 # tests/unit/sources/test_delta_source.py holds what is read of a table without Spark.
@@ -44,17 +40,6 @@ def flights_table(flights: Path, tmp_path: Path) -> Path:
     return table
 
 
-def audit(workspace: Workspace) -> int:
-    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json").code
-
-
-def files_of_batch(workspace: Workspace, batch: int) -> list[Path]:
-    spec = workspace.stream("flights")
-    assert isinstance(spec.source, DeltaSource)
-    read = spec.source.files_read(spec, checkpoint_of(spec), range(batch, batch + 1))
-    return [Path(file.path) for file in read[batch]]
-
-
 def test_a_stream_from_table_to_table_is_audited_and_survives_a_killed_driver(
     spark: str, flights_table: Path, tmp_path: Path
 ) -> None:
@@ -64,10 +49,10 @@ def test_a_stream_from_table_to_table_is_audited_and_survives_a_killed_driver(
         workspace.fleet.start(spec, launched_by="test")
         await_commits(Path(spec.checkpoint), 4)
         workspace.fleet.stop("flights", requested_by="test", reason="the test")
-        assert audit(workspace) == 0
+        assert audited(workspace).code == 0
         run = run_drill(workspace)
         assert run.passed, run.reason
         assert run.facts["twin"]["outcome"]["exactly_once"]
         (file,) = files_of_batch(workspace, 1)
         pq.write_table(pq.read_table(file).slice(1), file)
-        assert audit(workspace) == 1
+        assert audited(workspace).code == 1

@@ -91,6 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, flights: Path) -> Iterator[tu
         patch.setenv(variable("events"), kafka.connection)
         kafka.create("departures", partitions=3)
         airflow = Airflow(root / "airflow", project, project / "var")
+        airflow.env[variable("events")] = kafka.connection
         space = Workspace.open(project, project / "var", environ={})
         try:
             with running(airflow, CLOCKED):

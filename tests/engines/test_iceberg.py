@@ -12,10 +12,8 @@ import pytest
 
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.cli.exit_codes import Exit
-from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
-from support.command_line import Answer, in_process
-from support.spark.drill_project import await_commits, drill_project, run_drill
+from support.spark.drill_project import audited, drill_project, run_and_stop, run_drill
 from support.spark.environments import spark_with
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -51,15 +49,6 @@ def test_a_killed_driver_writes_each_batch_once(sink: str, spark: str, flights: 
     assert run.facts["twin"]["outcome"]["exactly_once"]
 
 
-def run_and_stop(workspace: Workspace) -> StreamSpec:
-    """Start the stream, and stop it after five of its twelve batches."""
-    spec = workspace.stream("flights")
-    workspace.fleet.start(spec, launched_by="test")
-    await_commits(Path(spec.checkpoint), 5)
-    workspace.fleet.stop("flights", requested_by="test", reason="the test")
-    return spec
-
-
 SMALL: dict[str, Any] = {
     "source": "{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
     "sink": "{kind: iceberg, path: output/flights}",
@@ -72,7 +61,7 @@ def test_an_audit_balances_a_table_and_finds_a_lost_a_double_and_a_missing_file_
     spark: str, flights: Path, tmp_path: Path
 ) -> None:
     with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, **SMALL) as workspace:
-        spec = run_and_stop(workspace)
+        spec = run_and_stop(workspace, 5)
         whole = audited(workspace)
         assert whole.code == Exit.OK, whole
         file = newest_file(spec)
@@ -90,15 +79,11 @@ def test_an_audit_balances_a_table_and_finds_a_lost_a_double_and_a_missing_file_
         assert f"names {file.name}, which is not there" in str(found.json["problems"])
 
 
-def audited(workspace: Workspace) -> Answer:
-    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
-
-
 def test_a_fork_goes_on_with_the_rows_of_its_origin(spark: str, flights: Path, tmp_path: Path) -> None:
     """It begins two batches before the newest one of a stream that stopped in the middle of its input. The job's oracle
     knows every row of the whole input, so that those of the origin have to be in the fork's table."""
     with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, rewind=2, **SMALL) as workspace:
-        spec = run_and_stop(workspace)
+        spec = run_and_stop(workspace, 5)
         before = table_of(spec)
         run = run_drill(workspace)
         assert table_of(spec) == before

@@ -10,12 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.services.workspace import Workspace
-from streamwarden.sources.iceberg.source import IcebergSource
-from support.command_line import in_process
-from support.flight_tables import SCHEMA, tables
-from support.spark.drill_project import await_commits, drill_project, run_drill
+from support.flight_tables import SCHEMA, files_of_batch, tables
+from support.spark.drill_project import audited, drill_project, run_and_stop, run_drill
 from support.spark.environments import spark_with
 
 # tests/unit/sources/test_iceberg_source.py holds what is read of a table without Spark.
@@ -52,28 +48,10 @@ def flights_table(flights: Path, tmp_path: Path) -> Path:
     return root / "n" / "flights"
 
 
-def run_and_stop(workspace: Workspace) -> None:
-    spec = workspace.stream("flights")
-    workspace.fleet.start(spec, launched_by="test")
-    await_commits(Path(spec.checkpoint), 4)
-    workspace.fleet.stop("flights", requested_by="test", reason="the test")
-
-
-def audit(workspace: Workspace) -> int:
-    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json").code
-
-
-def files_of_batch(workspace: Workspace, batch: int) -> list[Path]:
-    spec = workspace.stream("flights")
-    assert isinstance(spec.source, IcebergSource)
-    read = spec.source.files_read(spec, checkpoint_of(spec), range(batch, batch + 1))
-    return [Path(file.path) for file in read[batch]]
-
-
 def test_a_killed_driver_reads_each_snapshot_once(spark: str, flights_table: Path, tmp_path: Path) -> None:
     sink = "{kind: iceberg, path: output/flights}"
     with drill_project(tmp_path, inputs=flights_table, spark=spark, sink=sink, **STREAM) as workspace:
-        run_and_stop(workspace)
+        run_and_stop(workspace, 4)
         run = run_drill(workspace)
     assert run.passed, run.reason
     assert run.facts["twin"]["outcome"]["exactly_once"]
@@ -82,8 +60,8 @@ def test_a_killed_driver_reads_each_snapshot_once(spark: str, flights_table: Pat
 def test_an_audit_reads_the_files_of_the_table_again(spark: str, flights_table: Path, tmp_path: Path) -> None:
     """It balances, and no longer does so when a file of the input has lost a row (negative control)."""
     with drill_project(tmp_path, inputs=flights_table, spark=spark, **STREAM) as workspace:
-        run_and_stop(workspace)
-        assert audit(workspace) == 0
+        run_and_stop(workspace, 4)
+        assert audited(workspace).code == 0
         (file,) = files_of_batch(workspace, 1)
         pq.write_table(pq.read_table(file).slice(1), file)
-        assert audit(workspace) == 1
+        assert audited(workspace).code == 1

@@ -1,4 +1,5 @@
-"""The replayed flights as a table that a stream reads: one commit for each file, with the types of the job's schema."""
+"""The replayed flights as a table that a stream reads: one commit for each file, with the types of the job's schema.
+Also what tests ask of such a stream."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
+
+from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.services.workspace import Workspace
+from streamwarden.sources.tables.source import TableSource
 
 _TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(
@@ -36,3 +41,11 @@ def _table(file: Path) -> pa.Table:
 
 def _value(value: object, field: pa.Field) -> object:
     return datetime.fromisoformat(str(value)) if field.type == _TIME and value is not None else value
+
+
+def files_of_batch(workspace: Workspace, batch: int) -> list[Path]:
+    """The data files that a batch of the stream `flights` read."""
+    spec = workspace.stream("flights")
+    assert isinstance(spec.source, TableSource)
+    read = spec.source.files_read(spec, checkpoint_of(spec), range(batch, batch + 1))
+    return [Path(file.path) for file in read[batch]]

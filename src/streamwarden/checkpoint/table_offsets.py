@@ -3,16 +3,20 @@
 Both count data files, not rows. The offset of a batch is in `offsets/N`, and it is where the next batch begins.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import is_number
-from streamwarden.checkpoint.formats.logs import all_offsets
+from streamwarden.checkpoint.formats.logs import all_offsets, log_position
 
 BEFORE_FIRST: Final = -1
 """The index of an offset with which no file of its version has been read."""
+
+RECENT: Final = 20
+"""Batches from which the files of a batch are estimated."""
 
 _T = TypeVar("_T")
 
@@ -101,3 +105,20 @@ def table_spans(ends: Mapping[int, _T | None]) -> dict[int, tuple[_T | None, _T 
     """Batch -> (where it begins, where it ends). A start of None is the beginning of the query. A batch whose
     predecessor is not in the log (any more) is left out, because its start is unknown."""
     return {batch: (ends.get(batch - 1), end) for batch, end in ends.items() if batch == 0 or batch - 1 in ends}
+
+
+def committed_end(checkpoint: Location, of: Callable[[Any], _T | None]) -> _T | None:
+    """Where the newest committed batch ends; None: there is none, or it is not in the offset log any more. Raises
+    CheckpointError, OSError."""
+    batch = log_position(checkpoint).committed
+    return None if batch is None else table_offsets(checkpoint, of).get(batch)
+
+
+def newest_end(ends: Mapping[int, _T | None]) -> _T | None:
+    """Where the newest planned batch ends; None: nothing was read yet."""
+    return next((end for end in reversed(list(ends.values())) if end is not None), None)
+
+
+def recent_spans(ends: Mapping[int, _T | None]) -> Iterator[tuple[_T, _T]]:
+    """Where each of the recent batches begins and ends, without the first one of the query."""
+    return pairwise(end for end in list(ends.values())[-RECENT - 1 :] if end is not None)

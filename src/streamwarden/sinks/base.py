@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, DrillError, JobError
-from streamwarden.extras import installed, installing
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
@@ -339,14 +338,6 @@ def repeated(key: tuple[str, ...]) -> Iterator[Problem]:
 def missing_key(allowed: str) -> Problem:
     """The sink needs a key and has none."""
     return Problem(key=("sink", "key"), observed="missing", allowed=allowed, next_step="add `key: […]`")
-
-
-def missing_reader(kind: str, package: str) -> Iterator[Problem]:
-    """The package that reads the output back without Spark, if it is not installed."""
-    if not installed(package):
-        allowed = f"the package {package} in this environment: it reads the table without Spark"
-        step = f"run: {installing(package)}"
-        yield Problem(key=("sink", "kind"), observed=show(kind), allowed=allowed, next_step=step)
 
 
 def refused_mode(mode: OutputMode, allowed: str) -> Problem:

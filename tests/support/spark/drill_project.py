@@ -16,6 +16,8 @@ import psutil
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
+from support.command_line import Answer, in_process
 from support.spark.drivers import QUICK
 
 REPOSITORY = Path(__file__).parents[3]
@@ -152,6 +154,20 @@ def run_drill(workspace: Workspace, name: str = "drill", **instead: type[Fault])
     drill without them may run in a thread beside another one."""
     with patch.dict(FAULTS, instead) if instead else nullcontext():
         return workspace.drill_engine().run(name)
+
+
+def run_and_stop(workspace: Workspace, batches: int) -> StreamSpec:
+    """Start the project's stream, and stop it after some batches."""
+    spec = workspace.stream("flights")
+    workspace.fleet.start(spec, launched_by="test")
+    await_commits(Path(spec.checkpoint), batches)
+    workspace.fleet.stop("flights", requested_by="test", reason="the test")
+    return spec
+
+
+def audited(workspace: Workspace) -> Answer:
+    """An audit of the project's stream: it exits with 0 if the books balance, with 1 if they do not."""
+    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
 
 
 def await_commits(checkpoint: Path, count: int) -> None:

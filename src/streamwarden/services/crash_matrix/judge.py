@@ -1,4 +1,4 @@
-"""Asks the process that reads and compares the outputs of a crash matrix: see `judging`."""
+"""Asks the process that reads and compares the outputs of a crash matrix: see `judge_process`."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from streamwarden.drills.crash_states import Ending
 
-_MODULE: Final = "streamwarden.services.crash_matrix.judging"
+_MODULE: Final = "streamwarden.services.crash_matrix.judge_process"
 _OF_THE_STREAM: Final = frozenset({"PYTHONPATH", "PYTHONHOME"})
 """Variables by which Spark leads Python to the packages of the stream's environment."""
 

@@ -13,8 +13,8 @@ from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.problems import Problem, show
-from streamwarden.sinks.base import BatchWriter, Sink, missing_key, missing_reader, refused_mode, repeated
+from streamwarden.problems import Problem, missing_reader, show
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import HDFS, OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
@@ -61,7 +61,7 @@ class DeltaSink(Sink):
             if name.lower() in _SET_HERE:
                 allowed = "nothing: the driver sets it, so that a batch is written once"
                 yield Problem(key=("sink", "options", name), observed=show(value), allowed=allowed)
-        yield from missing_reader(self.kind, "deltalake")
+        yield from missing_reader("sink", self.kind, "deltalake")
 
     def located(self, locate: Callable[[str], str]) -> DeltaSink:
         return replace(self, path=locate(self.path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.iceberg.access import properties_of
+from streamwarden.adapters.iceberg.access import static_table
 from streamwarden.adapters.iceberg.metadata import TableMetadata
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import checkpoint_of
@@ -51,17 +51,10 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int) -> Output
     return _output(spec, known, query, problems)
 
 
-def opened(spec: StreamSpec, known: TableMetadata) -> StaticTable:
-    """The table as pyiceberg reads it."""
-    from pyiceberg.table import StaticTable
-
-    return StaticTable.from_metadata(known.file, properties=properties_of(str(spec.sink.path), spec.storage.connection))
-
-
 def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[str, ...]) -> Output:
     where = str(spec.sink.path)
     try:
-        table = opened(spec, known)
+        table = static_table(known, where, spec.storage.connection)
         # A MERGE rewrites rows of other batches.
         batches = _batches_of_files(table, known, query) if spec.sink.mode is OutputMode.APPEND else None
         tasks = list(table.scan().plan_files())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.iceberg.access import static_table
 from streamwarden.adapters.iceberg.metadata import TableMetadata
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.errors import CheckpointError
 from streamwarden.health.window import TableShape
-from streamwarden.sinks.iceberg.output import opened
 from streamwarden.sinks.iceberg.spark_table import CATALOG
 from streamwarden.stream.spec import StreamSpec
 
@@ -27,7 +27,8 @@ def shape_of(spec: StreamSpec) -> TableShape | None:
     if known is None:
         return None
     try:
-        return _shape(opened(spec, known), known, str(spec.sink.path).rpartition("/")[2])
+        path = str(spec.sink.path)
+        return _shape(static_table(known, path, spec.storage.connection), known, path.rpartition("/")[2])
     except ValueError as error:
         raise CheckpointError(
             f"the manifests of the table cannot be read: {error}",

@@ -12,8 +12,8 @@ from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.problems import Problem, show
-from streamwarden.sinks.base import BatchWriter, Sink, missing_key, missing_reader, refused_mode, repeated
+from streamwarden.problems import Problem, missing_reader, show
+from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.iceberg import forks, returning
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OBJECT_STORE, OutputMode, StreamSpec
@@ -54,7 +54,7 @@ class IcebergSink(Sink):
         if self.mode is OutputMode.UPDATE and self.options:
             allowed = "nothing in update mode: the rows are merged, and no writer of Spark gets options"
             yield Problem(key=("sink", "options"), observed=show(self.options), allowed=allowed)
-        yield from missing_reader(self.kind, "pyiceberg")
+        yield from missing_reader("sink", self.kind, "pyiceberg")
 
     def located(self, locate: Callable[[str], str]) -> IcebergSink:
         return replace(self, path=locate(self.path).rstrip("/"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from streamwarden.adapters.iceberg.access import data_files, static_table
 from streamwarden.adapters.iceberg.metadata import Snapshot, TableMetadata
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
@@ -18,7 +19,6 @@ from streamwarden.checkpoint.formats.layout import is_file
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import file_name, to_path, to_uri
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.iceberg.output import opened
 from streamwarden.sinks.output import WrittenFiles
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.comparing.balance import Range
@@ -56,18 +56,10 @@ def written_files(spec: StreamSpec, audited: Range) -> WrittenFiles:
 
 def _added(spec: StreamSpec, known: TableMetadata, wanted: Mapping[int, Snapshot | None]) -> Iterator[DataFile]:
     """The data files that the snapshots of these batches added."""
-    from pyiceberg.manifest import ManifestEntryStatus
-
-    table = opened(spec, known)
-    for number in (snapshot.id for snapshot in wanted.values() if snapshot is not None):
-        snapshot = table.snapshot_by_id(number)
-        assert snapshot is not None  # both are of one metadata file
-        for manifest in snapshot.manifests(table.io):
-            if manifest.added_snapshot_id != number:
-                continue
-            for entry in manifest.fetch_manifest_entry(table.io):
-                if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == number:
-                    yield _parquet(spec, entry.data_file)
+    table = static_table(known, str(spec.sink.path), spec.storage.connection)
+    for snapshot in wanted.values():
+        if snapshot is not None:
+            yield from (_parquet(spec, file) for file in data_files(table, snapshot.id))
 
 
 def _parquet(spec: StreamSpec, file: DataFile) -> DataFile:

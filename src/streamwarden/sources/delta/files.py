@@ -17,7 +17,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import is_file
 from streamwarden.checkpoint.table_offsets import BEFORE_FIRST, DeltaOffset
 from streamwarden.errors import CheckpointError
-from streamwarden.sources.tables import TableFile
+from streamwarden.sources.tables.source import TableFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -17,7 +17,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import is_file, list_or_empty
 from streamwarden.errors import CheckpointError
 from streamwarden.sources.delta.files import DeltaFiles
-from streamwarden.sources.tables import TableFile
+from streamwarden.sources.tables.source import TableFile
 
 _VERSIONED: Final = re.compile(r"(\d{20})\.(?:json|checkpoint\..*parquet)")
 """A commit of the log, or a part of a checkpoint of it."""

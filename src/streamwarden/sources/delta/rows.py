@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.sources.delta.files import DeltaFiles
-from streamwarden.sources.table_rows import rows_of_file
-from streamwarden.sources.tables import TableFile, gone
+from streamwarden.sources.tables.rows import rows_of_file
+from streamwarden.sources.tables.source import TableFile, gone
 
 if TYPE_CHECKING:
     import pyarrow as pa

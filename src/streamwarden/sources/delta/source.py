@@ -11,7 +11,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.checkpoint.table_offsets import delta_offset, table_offsets, table_spans
 from streamwarden.problems import Problem, show
-from streamwarden.sources.tables import TableFile, TableSource, UnreadFiles
+from streamwarden.sources.tables.source import TableFile, TableSource, UnreadFiles
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -122,7 +122,10 @@ class DeltaSource(TableSource):
 
         return spark_schema(self.table(spec).as_of())
 
-    def require_planned(self, spec: StreamSpec) -> None:
-        from streamwarden.sources.delta.planned_input import require_planned_input
+    def missing(self, spec: StreamSpec) -> Iterable[str]:
+        """Nothing if the stream accepts the loss."""
+        from streamwarden.adapters.storage.files import checkpoint_of
+        from streamwarden.sources.delta.planned_input import missing_input
 
-        require_planned_input(self.table(spec), spec)
+        accepted = self.option("failondataloss") == "false"
+        return () if accepted else missing_input(self.table(spec), checkpoint_of(spec))

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from itertools import pairwise
-from typing import Final
 
 from streamwarden.adapters.delta.log import versions
-from streamwarden.checkpoint.table_offsets import BEFORE_FIRST, DeltaOffset
+from streamwarden.checkpoint.table_offsets import BEFORE_FIRST, DeltaOffset, newest_end, recent_spans
 from streamwarden.errors import CheckpointError
 from streamwarden.sources.delta.files import DeltaFiles
-from streamwarden.sources.tables import TableFile, UnreadFiles
-
-RECENT: Final = 20
-"""Batches from which the files of a batch are estimated."""
+from streamwarden.sources.tables.source import TableFile, UnreadFiles
 
 
 def unread_files(table: DeltaFiles, ends: Mapping[int, DeltaOffset | None]) -> UnreadFiles:
     """Raises CheckpointError, OSError. `ends`: batch -> where it ends."""
     newest = table.newest()
-    planned = next((end for end in reversed(list(ends.values())) if end is not None), None)
-    recent = [end for end in list(ends.values())[-RECENT - 1 :] if end is not None]
-    counts = [count for pair in pairwise(recent) if (count := _count(table, *pair)) is not None]
+    planned = newest_end(ends)
+    counts = [count for pair in recent_spans(ends) if (count := _count(table, *pair)) is not None]
     if newest is None:
         return UnreadFiles()
     behind = DeltaOffset(newest + 1, BEFORE_FIRST, False, "" if planned is None else planned.table)

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.iceberg.access import data_files, static_table
 from streamwarden.adapters.iceberg.metadata import Snapshot, TableMetadata
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.checkpoint.table_offsets import IcebergOffset
 from streamwarden.errors import CheckpointError
-from streamwarden.sources.tables import TableFile
+from streamwarden.sources.tables.source import TableFile
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import StaticTable
 
 APPEND: Final = "append"
@@ -69,18 +70,9 @@ class IcebergFiles:
         return any(snapshot.id == offset.snapshot for snapshot in self.known.history)
 
     def added_by(self, snapshot: Snapshot, *, every: bool = False) -> list[TableFile]:
-        """The data files that a snapshot added, in the order of its manifests; `every`: all that the table then had."""
-        from pyiceberg.manifest import ManifestContent
-
+        """The data files that a snapshot added; `every`: all that the table then had. Raises CheckpointError."""
         try:
-            made = self.static.snapshot_by_id(snapshot.id)
-            manifests = [] if made is None else made.manifests(self.static.io)
-            return [
-                _file(data, snapshot)
-                for manifest in manifests
-                if manifest.content == ManifestContent.DATA
-                for data in _of(manifest, self.static, snapshot, every=every)
-            ]
+            return [_file(data, snapshot) for data in data_files(self.static, snapshot.id, every=every)]
         except (OSError, ValueError) as error:
             raise CheckpointError(
                 f"the manifests of snapshot {snapshot.id} cannot be read: {error}",
@@ -92,11 +84,7 @@ class IcebergFiles:
     @cached_property
     def static(self) -> StaticTable:
         """The table as pyiceberg reads it."""
-        from pyiceberg.table import StaticTable
-
-        from streamwarden.adapters.iceberg.access import properties_of
-
-        return StaticTable.from_metadata(self.known.file, properties=properties_of(self.path, self.connection))
+        return static_table(self.known, self.path, self.connection)
 
     def _following(self, start: IcebergOffset, end: IcebergOffset | None) -> Iterator[Snapshot]:
         history = self.history()
@@ -106,16 +94,6 @@ class IcebergFiles:
                 raise _expired(self.path, offset)
         last = len(history) if end is None else places[end.snapshot] + 1
         yield from history[places[start.snapshot] : last]
-
-
-def _of(manifest: ManifestFile, table: StaticTable, snapshot: Snapshot, *, every: bool) -> Iterator[DataFile]:
-    from pyiceberg.manifest import ManifestEntryStatus
-
-    if not every and manifest.added_snapshot_id != snapshot.id:
-        return
-    for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-        if every or (entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.id):
-            yield entry.data_file
 
 
 def _file(data: DataFile, snapshot: Snapshot) -> TableFile:

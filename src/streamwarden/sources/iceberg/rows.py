@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.sources.iceberg.files import IcebergFiles
-from streamwarden.sources.table_rows import rows_of_file
-from streamwarden.sources.tables import TableFile, gone
+from streamwarden.sources.tables.rows import rows_of_file
+from streamwarden.sources.tables.source import TableFile, gone
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:

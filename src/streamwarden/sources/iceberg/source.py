@@ -11,7 +11,7 @@ from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.checkpoint.table_offsets import iceberg_offset, table_offsets, table_spans
 from streamwarden.problems import Problem
 from streamwarden.sources.base import positive
-from streamwarden.sources.tables import TableFile, TableSource, UnreadFiles
+from streamwarden.sources.tables.source import TableFile, TableSource, UnreadFiles
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -111,10 +111,12 @@ class IcebergSource(TableSource):
 
         return spark_schema(self._there(spec).static)
 
-    def require_planned(self, spec: StreamSpec) -> None:
-        from streamwarden.sources.iceberg.planned_input import require_planned_input
+    def missing(self, spec: StreamSpec) -> Iterable[str]:
+        from streamwarden.adapters.storage.files import checkpoint_of
+        from streamwarden.sources.iceberg.planned_input import missing_input
 
-        require_planned_input(self.path, spec)
+        table = self.table(spec)
+        return () if table is None else missing_input(table, checkpoint_of(spec))
 
     def _there(self, spec: StreamSpec) -> IcebergFiles:
         """Raises CheckpointError if there is no table."""

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import file_name, is_pattern, to_uri
-from streamwarden.errors import CheckpointError, VerificationError
-from streamwarden.extras import PACKAGES, installed
+from streamwarden.errors import CheckpointError, TableInputGone, VerificationError
 from streamwarden.health.window import WaitingInput
+from streamwarden.lifecycle.failures.causes import TABLE_INPUT_GONE
 from streamwarden.lifecycle.forks.fork import BoundedInput, InputFile, input_digest
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.problems import Problem, show
+from streamwarden.problems import Problem, missing_reader, show
 from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive, unknown_input
 from streamwarden.stream.spec import HDFS, StreamSpec
@@ -30,6 +32,9 @@ from streamwarden.verification.comparing.balance import Range
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+_NAMED: Final = 3
+"""Commits or files that an error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +107,7 @@ class TableSource(StoredSource, ABC):
         for name, value in self.options.items():
             if why := self.REFUSED.get(name.lower()):
                 yield Problem(key=("source", "options", name), observed=show(value), allowed=why)
-        if not installed(self.READER):
-            allowed = f"the package {self.READER} in this environment: it reads the table without Spark"
-            step = f"run: pip install 'streamwarden[{PACKAGES[self.READER]}]'"
-            yield Problem(key=("source", "kind"), observed=show(self.kind), allowed=allowed, next_step=step)
+        yield from missing_reader("source", self.kind, self.READER)
 
     def located(self, locate: Callable[[str], str]) -> Self:
         return replace(self, path=locate(self.path).rstrip("/"))
@@ -148,10 +150,29 @@ class TableSource(StoredSource, ABC):
         Raises CheckpointError, OSError.
         """
 
+    @abstractmethod
+    def missing(self, spec: StreamSpec) -> Iterable[str]:
+        """What the table no longer has of the batch that is planned and not committed, or of those that come next.
+
+        The driver asks, in an environment without `READER`. Raises CheckpointError, OSError.
+        """
+
     # What follows from that.
 
+    def require_planned(self, spec: StreamSpec) -> None:
+        """Say before the query starts what Spark would find out one by one. Raises TableInputGone."""
+        with suppress(CheckpointError, OSError):  # Spark meets it, and its reader reports it
+            if missing := list(islice(self.missing(spec), _NAMED)):
+                raise TableInputGone(
+                    f"the table {self.path} no longer has what the stream reads next: {', '.join(missing)}",
+                    expected="the commits, snapshots and data files of a table until every stream that reads it has "
+                    "read them",
+                    where=f"stream {spec.name}",
+                    next_step=TABLE_INPUT_GONE.next_step,
+                )
+
     def read(self, spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
-        from streamwarden.sources.table_reader import read
+        from streamwarden.sources.tables.reader import read
 
         return read(self.streaming(spark, spec), spec, request)
 
@@ -230,7 +251,7 @@ class TableSource(StoredSource, ABC):
 
     def _lines(self, spec: StreamSpec, run: FinishedRun, batch: int | None, files: Sequence[TableFile]) -> list[Path]:
         """The rows of the files of a batch, or of no batch. Of a batch that is not compared they may be gone."""
-        from streamwarden.sources.table_lines import write_lines
+        from streamwarden.sources.tables.lines import write_lines
 
         assert run.into is not None, "the rows are wanted"
         try:
@@ -257,13 +278,13 @@ class TableSource(StoredSource, ABC):
 
     @classmethod
     def read_audited(cls, asked: AskedSource, read: Any) -> DataFrame:
-        from streamwarden.sources.table_audit import read_files
+        from streamwarden.sources.tables.audit import read_files
 
         return read_files(asked, read)
 
     @classmethod
     def audited_batches(cls, read: Any) -> Iterable[tuple[str, int]]:
-        from streamwarden.sources.table_audit import batches_of
+        from streamwarden.sources.tables.audit import batches_of
 
         return batches_of(read)
 

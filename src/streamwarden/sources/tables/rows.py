@@ -10,7 +10,7 @@ from streamwarden.checkpoint.filesystem import Location
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streamwarden.sources.tables import TableFile
+    from streamwarden.sources.tables.source import TableFile
 
 
 def rows_of_file(root: Location, file: TableFile, schema: pa.Schema) -> pa.Table:

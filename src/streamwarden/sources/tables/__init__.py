@@ -1,0 +1,1 @@
+"""What the kinds of source share that read a table: Delta and Iceberg."""
