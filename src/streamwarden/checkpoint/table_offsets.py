@@ -23,11 +23,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, order=True)
 class DeltaOffset:
-    """The position behind a data file of a Delta table.
+    """The position after a data file of a Delta table.
 
     Args:
         version: of the table.
-        index: of the file among those that the version added, from 0 on; BEFORE_FIRST: behind the version before it.
+        index: of the file among those that the version added, from 0 on; BEFORE_FIRST: after the version before it.
         snapshot: the files are all those of the table as of the version, with which a new query begins, ordered by time
             and path. Otherwise they are those that the version added, in the order of its commit.
         table: the id of the table (`reservoirId`).
@@ -47,7 +47,7 @@ class DeltaOffset:
 
 @dataclass(frozen=True, slots=True)
 class IcebergOffset:
-    """The position in front of a data file of an Iceberg table.
+    """The position before a data file of an Iceberg table.
 
     Args:
         snapshot: its id.

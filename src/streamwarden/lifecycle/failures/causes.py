@@ -64,7 +64,7 @@ INPUT_FILE_GONE: Final = incurable(
 
 TABLE_INPUT_GONE: Final = incurable(
     "table_input_gone",
-    "the table that the stream reads no longer has what the stream has not read",
+    "the table that the stream reads no longer has commits or files that the stream has yet to read",
     "restore the files (Delta: of _delta_log, and the data files that VACUUM deleted) from a copy; or give the stream "
     f"{NEW_PLACES}, so that it reads the table from its beginning. Let the table keep its log and its old files longer "
     "than the stream may stand still (Delta: delta.logRetentionDuration, delta.deletedFileRetentionDuration; Iceberg: "
@@ -84,18 +84,18 @@ TABLE_INPUT_GONE: Final = incurable(
 
 TABLE_REPLACED: Final = incurable(
     "table_replaced",
-    "the table that the stream reads was deleted and made anew",
+    "the table that the stream reads was deleted and recreated",
     f"correct source.path if it names another table; otherwise give the stream {NEW_PLACES}",
     *conditions("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"),
 )
 
 TABLE_ROWS_CHANGED: Final = incurable(
     "table_rows_changed",
-    "a commit changed or deleted rows of the table that the stream reads, and a stream reads new rows alone",
+    "a commit changed or deleted rows of the table that the stream reads, and a stream reads only new rows",
     'find out who changed the table. To go on without the changes, set skipChangeCommits: "true" in source.options '
-    "(Delta; `ignoreDeletes` passes over whole deleted partitions alone), or streaming-skip-overwrite-snapshots and "
-    'streaming-skip-delete-snapshots: "true" (Iceberg): rows that the commit added are left out as '
-    f"well. To read the rows as they are now, give the stream {NEW_PLACES}",
+    "(Delta; `ignoreDeletes` skips only deletions of whole partitions), or streaming-skip-overwrite-snapshots and "
+    'streaming-skip-delete-snapshots: "true" (Iceberg): the stream then also skips the rows that the commit added. '
+    f"To read the rows as they are now, give the stream {NEW_PLACES}",
     *conditions("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"),
     *words(r"Cannot process overwrite snapshot", r"Cannot process delete snapshot"),
 )
@@ -103,8 +103,8 @@ TABLE_ROWS_CHANGED: Final = incurable(
 TABLE_COLUMNS_CHANGED: Final = curable(
     "table_columns_changed",
     "the columns of the table that the stream reads have changed",
-    "a new start reads the table with its new columns; a job that names a column which is gone, or has another "
-    "type, has to be changed first",
+    "a new start reads the table with its new columns; first change a job that names a column which no longer exists "
+    "or has another type",
     *conditions("DELTA_SCHEMA_CHANGED*", "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"),
 )
 

@@ -32,7 +32,7 @@ class Record:
     def lay(self, state: CrashState, into: Path) -> None:
         """Make the files of `state` in the new folder `into`: links, and a copy for a torn file.
 
-        Hard links are safe: Spark replaces a file by a rename, and never writes into an existing one. No sink does.
+        Hard links are safe: Spark replaces a file by a rename, and never writes into an existing one.
         """
         for part in PARTS:
             (into / part).mkdir(parents=True)

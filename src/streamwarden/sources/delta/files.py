@@ -73,7 +73,7 @@ class DeltaFiles:
         return [self._file(add, at) for add in added if add.get("dataChange")]
 
     def removed_after(self, version: int, newest: int) -> set[str]:
-        """The files that the commits behind a version remove: VACUUM may delete no other ones."""
+        """The files that the commits from a version on remove: VACUUM deletes no others."""
         return {
             path_of(action["remove"]["path"], self.root.path)
             for later in range(version, newest + 1)

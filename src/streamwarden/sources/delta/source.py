@@ -45,7 +45,7 @@ class DeltaSource(TableSource):
         "startingtimestamp": _AT_A_TIME,
         **dict.fromkeys(
             ("readchangefeed", "readchangedata"),
-            "nothing: its rows are changes, which neither an audit nor a twin of Streamwarden knows",
+            "nothing: its rows are changes, which neither an audit nor a twin can read again",
         ),
         "excluderegex": "nothing: which files a batch has left out is not recorded",
         **dict.fromkeys(
@@ -55,7 +55,7 @@ class DeltaSource(TableSource):
 
     kind: str = "delta"
     max_bytes_per_trigger: str | None = None
-    """about the most bytes that a batch reads, as Delta writes them (`1g`); null: no limit"""
+    """approximate size of a batch, as Delta writes it (`1g`); null: no limit"""
     starting_version: int | None = None
     """the version of the table whose commit a new query reads first; null: it begins with the whole table as it is"""
 

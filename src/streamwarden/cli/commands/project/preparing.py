@@ -86,7 +86,7 @@ def prepare(
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
     This is needed once for each Java and each Spark (--python); `make setup` does it for the Spark of this environment.
-    It runs a small stream and takes about a minute. Jars are of one Spark, too.
+    It runs a small stream and takes about a minute. The jars of a connector are for one version of Spark, too.
     """
     from streamwarden.adapters.jvm.environments import named, own
     from streamwarden.adapters.jvm.java import find_java

@@ -114,7 +114,7 @@ CHECK = Check(
         "the stream read them. An offset beyond the newest, committed or planned, means that the topic was recreated, "
         "which is always CRITICAL. So is a topic whose id differs from the one that the first evaluation of this "
         "checkpoint found (brokers older than Kafka 2.8 have no id): it may have grown beyond the stream's offsets, "
-        "and Spark reads on from there. Of a table: the commits of its log behind the newest planned batch, and "
+        "and Spark reads on from there. Of a table: the commits of its log after the newest planned batch, and "
         "whether the data files that later commits removed are still there, as VACUUM and the log's retention delete "
         "them. For a source of another kind the check reads nothing."
     ),

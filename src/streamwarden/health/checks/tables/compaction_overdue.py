@@ -33,16 +33,15 @@ CHECK = Check(
     name="compaction_overdue",
     title="Compaction overdue",
     unit=ValueUnit.SECONDS,
-    target="< 7 days since the table has 100 small data files that no compaction took",
+    target="100 small data files wait < 7 days for a compaction",
     thresholds=limits(7 * _DAY, 30 * _DAY, ValueUnit.SECONDS, "time for which 100 small data files have waited"),
     judge=check,
     probes=frozenset({Probed.TABLE}),
     consequence_of=NOT_RUNNING,
     reads=(
-        "When each data file below 16 MB that the table has now was added, by its log: the value is the age of the "
-        "hundredth of them, the oldest first. Fewer are no reason for a compaction. OPTIMIZE (Delta) and "
-        "rewrite_data_files (Iceberg) take small files out of the table, so the value is at most the time since the "
-        "last one, whoever ran it."
+        "The time at which each data file below 16 MB was added, from the log of the table. The value is the age of "
+        "the 100th oldest of them; with fewer, no compaction is needed. OPTIMIZE (Delta) and rewrite_data_files "
+        "(Iceberg) replace small files, so the value is at most the time since the last one, whoever ran it."
     ),
     unknown=TableShape.UNKNOWN,
     advice=(
