@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.store import Store
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.fleet.standbys.waiting import WaitingStandby, dismiss, waiting
 
@@ -152,7 +153,7 @@ class Home:
             return None
         if standby.record.leader != driver.driver_id or time.time() - (standby.answered_at or 0) > 60:
             return None
-        settled = time.time() - standby.record.prepared_at > 15  # what started with it has come to rest
+        settled = time.time() - (standby.folder / files.GO).stat().st_mtime > 5  # what it started has come to rest
         return driver if settled and self.committed_after(driver.launched_at) else None
 
     def standby(self) -> WaitingStandby | None:
