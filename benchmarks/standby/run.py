@@ -54,7 +54,7 @@ checkpoint: checkpoint
 trigger: {processing_time: 500 ms}
 state: {shuffle_partitions: 2}
 standby: warm
-restart: {initial: 1s, cap: 1s, budget: 1000 per hour}
+restart: {initial: 1s, cap: 1s, budget: 1000 per hour, healthy_after: 1s}
 spark: {master: "local[2]", driver_memory: 1 GB, conf: {CONF}}
 """
 C1 = '"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"'

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,19 +17,40 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervision.standby import NOT_USED, PROMOTED, standby_state
 from streamwarden.services.fleet.standbys.waiting import WaitingStandby, waiting
-from streamwarden.stream.spec import Standby, StreamSpec
+from streamwarden.stream.spec import SourceSpec, Standby, StreamSpec
 from support.spark.drivers import COUNTS, Project, counted, expected_counts, producing, project, until
 from support.spark.supervision import supervised
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
+SCRIPT = """
+import sys
+
+from pyspark.sql import SparkSession, functions as F
+
+source, checkpoint, output = sys.argv[1:]
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+rows = spark.readStream.schema("id BIGINT, key INT, at TIMESTAMP").option("maxFilesPerTrigger", 1).json(source)
+windows = rows.withWatermark("at", "10 seconds").groupBy(F.window("at", "10 seconds"), "key")
+query = (
+    windows.agg(F.count("*").alias("n"))
+    .writeStream.format("parquet")
+    .option("path", output)
+    .option("checkpointLocation", checkpoint)
+    .trigger(processingTime="200 milliseconds")
+    .start()
+)
+query.awaitTermination()
+"""
+
+
 class Pair:
     """A stream with a standby."""
 
-    def __init__(self, made: Project) -> None:
+    def __init__(self, made: Project, text: str = COUNTS, **changes: Any) -> None:
         self.project = made
-        self.spec: StreamSpec = made.spec("counts", COUNTS, standby=Standby.WARM)
+        self.spec: StreamSpec = made.spec("counts", text, standby=Standby.WARM, **changes)
         self.drivers = made.data / "drivers" / "counts"
 
     def leader(self) -> DriverRecord | None:
@@ -146,6 +168,19 @@ def test_a_leader_that_goes_on_after_the_standby_took_over_commits_nothing(pair:
     assert outcome.kind is ExitKind.FENCED
     fleet.set_running("counts", "ann", "it goes on")
     pair.stop()
+
+
+@pytest.mark.full  # above a job with `build` is taken over; drivers/test_several_queries has scripts
+def test_the_standby_of_a_script_runs_the_script_in_a_session_of_its_own(tmp_path: Path) -> None:
+    with project(tmp_path) as made:
+        made.publish(2)
+        places = (made.input, made.data / "checkpoints" / "counts", made.data / "output" / "counts")
+        pair = Pair(made, SCRIPT, source=SourceSpec(), quarantine=None, args=tuple(map(str, places)))
+        with supervised(made, pair.spec):
+            leader, standby = pair.both()
+            made.fleet.kill(leader.driver_id)
+            assert pair.successor_of(leader).driver_id == standby.folder.name
+            pair.stop()
 
 
 @pytest.mark.full  # unit/services/fleet/test_waiting_standbys has one that was dismissed

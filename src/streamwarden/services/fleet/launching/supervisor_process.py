@@ -138,8 +138,9 @@ class _Standby:
         if self._preparing is not None and self._preparing.poll() is not None:
             self._preparing = None
         if self._preparing is None and (self._folder / files.WANTED).exists():
-            (self._folder / files.WANTED).unlink(missing_ok=True)
-            self._preparing = _start(self._folder, [sys.executable, "-P", "-m", _PREPARING, str(self._folder)])
+            with contextlib.suppress(OSError):  # no room or no memory for it: the driver asks again
+                (self._folder / files.WANTED).unlink()
+                self._preparing = _start(self._folder, [sys.executable, "-P", "-m", _PREPARING, str(self._folder)])
 
     def ended_unused(self) -> bool:
         """Whether a standby ended that no launch took: nothing is recorded of it, and its folder goes."""
