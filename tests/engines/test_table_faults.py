@@ -61,3 +61,14 @@ def test_a_stream_goes_on_and_starts_without_a_file_of_its_tables_log(
     run = drilled(tmp_path, flights, connector, "table_log_file_lost")
     assert run.passed, run.reason
     assert run.facts["fault"]["evidence"]["went_on"]
+
+
+@pytest.mark.parametrize("keyed", ["", KEYED], ids=["append", "update"])
+@pytest.mark.parametrize("connector", ["delta", "iceberg"])
+def test_a_stream_goes_on_when_its_table_gets_a_column(
+    connector: str, keyed: str, flights: Path, tmp_path: Path
+) -> None:
+    """The comparison leaves the column out as long as it has only nulls."""
+    run = drilled(tmp_path, flights, connector, "table_schema_changed", keyed)
+    assert run.passed, run.reason
+    assert not run.facts["recovery"]["restarted"]

@@ -3,7 +3,10 @@ each kind of sink with a table implements without Spark."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+ADDED_COLUMN: Final = "streamwarden_drill"
+"""The column of strings that a drill adds to a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

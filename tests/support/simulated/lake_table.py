@@ -23,6 +23,7 @@ class SimulatedLakeTable:
         self.conflict: str | None = None  # cause of the failure of a batch that the first compaction meets
         self.has_old_versions = True
         self.log_is_whole = True
+        self.takes_columns = True
         self.survives_loss = True  # of the file of the log
 
         self.world = world
@@ -75,14 +76,16 @@ class SimulatedLakeTable:
         return "log/hint"
 
     def add_column(self, name: str) -> bool:
-        self.names.append(name)
-        return True
+        self.world._maybe_die("before_column")
+        if self.takes_columns:
+            self.names.append(name)
+        return self.takes_columns
 
     def columns(self) -> Sequence[str]:
         return self.names
 
 
-OF_TABLES = {"table_conflict", "table_cleanup", "table_log_file_lost"}
+OF_TABLES = {"table_conflict", "table_cleanup", "table_log_file_lost", "table_schema_changed"}
 """The faults of a sink that is a table of files."""
 
 CONFLICT = TABLE_CONFLICT.code

@@ -21,7 +21,7 @@ STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 UNTOUCHED = ("service_outage", "sink_locked", "clock_step", "table_conflict")
 """Faults that send the driver no signal."""
 
-PAUSED_TO_LOOK = ("table_cleanup", "table_log_file_lost")
+PAUSED_TO_LOOK = ("table_cleanup", "table_log_file_lost", "table_schema_changed")
 """Faults that pause the driver, and again if it had planned a batch by then."""
 
 STRUCK_ONCE = [
@@ -69,7 +69,7 @@ TOPIC_FAULTS = [kind for kind in FAULTS if FAULTS[kind].feed is not Feed.ORIGIN]
 PLACES = (
     *("make", "before_start", "after_start", "after_stop", "before_kill", "after_kill", "reconcile", "clear"),
     *("before_down", "after_down", "before_up", "before_executor_kill"),
-    *("before_other_commit", "before_clean", "before_loss"),
+    *("before_other_commit", "before_clean", "before_loss", "before_column"),
 )
 PLACES_OF_A_TOPIC = (
     *("make", "before_start", "after_start", "after_stop", "before_grow", "after_grow", "before_forget"),

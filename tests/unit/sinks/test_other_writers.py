@@ -6,7 +6,6 @@ The tables are real: delta-rs and pyiceberg write them. tests/engines/test_table
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from streamwarden.adapters.delta.log import LOG, is_hint_stale, versions
 from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata
 from streamwarden.adapters.iceberg.table import HINT, METADATA, table_of
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.drills.tables import OtherWriter
+from streamwarden.drills.tables import ADDED_COLUMN, OtherWriter
 from streamwarden.errors import BatchUnknown, DrillError
 from streamwarden.lifecycle.failures.causes import cause_of
 from streamwarden.lifecycle.failures.error_chain import ErrorLink
@@ -33,7 +32,6 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import StreamSpec
 
 MINE = "query-1"
-Write = Callable[[int], None]
 
 
 def rows(number: int) -> pa.Table:
@@ -60,14 +58,15 @@ class Table:
             self.write(batch)
         self.other: OtherWriter = self.sink.other_writer(self.spec)
 
-    def write(self, batch: int) -> None:
+    def write(self, batch: int, given: pa.Table | None = None) -> None:
+        added = rows(batch) if given is None else given
         if isinstance(self.sink, DeltaSink):
             properties = CommitProperties(app_transactions=[Transaction(MINE, batch)])
-            write_deltalake(self.sink.path, rows(batch), mode="append", commit_properties=properties)
+            write_deltalake(self.sink.path, added, mode="append", commit_properties=properties)
             return
         table = FolderCatalog(self.spec).load()
         assert table is not None
-        table.append(rows(batch), snapshot_properties={QUERY: MINE, BATCH: str(batch)})
+        table.append(added, snapshot_properties={QUERY: MINE, BATCH: str(batch)})
 
     def read(self, committed: int = 1) -> Output:
         return self.sink.read(self.spec, {}, committed=committed, first=0, deduplicated=True)
@@ -170,6 +169,26 @@ def test_two_writers_never_make_the_same_version_of_an_iceberg_table(tmp_path: P
     assert (Path(before.file).parent / f"v{before.version + 1}.metadata.json").read_bytes() == taken
     assert table.keys == [0, 0, 1, 1, 9, 9]
     assert not list(Path(before.file).parent.glob("*.part"))
+
+
+def test_a_column_that_a_drill_added_is_left_out_of_the_output_while_it_has_only_nulls(table: Table) -> None:
+    assert table.other.add_column(ADDED_COLUMN)
+    assert list(table.other.columns()) == ["k", ADDED_COLUMN]
+    output = table.read()
+    assert (output.columns, table.keys) == (("k",), [0, 0, 1, 1])
+    assert output.notes["only_nulls"] == ADDED_COLUMN
+
+
+def test_a_column_that_a_drill_added_counts_if_it_has_a_value(table: Table) -> None:
+    """The negative control."""
+    table.other.add_column(ADDED_COLUMN)
+    table.write(2, pa.table({"k": pa.array([2], pa.int64()), ADDED_COLUMN: ["x"]}))
+    assert table.read(committed=2).columns == ("k", ADDED_COLUMN)
+
+
+def test_another_column_with_nothing_but_nulls_counts(table: Table) -> None:
+    table.other.add_column("other")
+    assert table.read().columns == ("k", "other")
 
 
 def expired(root: Path) -> Table:

@@ -16,7 +16,7 @@ from streamwarden.adapters.storage.files import open_path, running_query
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.errors import BatchUnknown
 from streamwarden.sinks.iceberg.spark_table import ensure_table
-from streamwarden.sinks.merging import merge_statement, require_key, settings
+from streamwarden.sinks.merging import columns_to_merge, merge_statement, require_key, settings
 from streamwarden.stream.spec import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class TableWriter:
                 frame.writeTo(self._table).options(**self._spec.sink.options).append()
                 return
             frame.createOrReplaceTempView(_VIEW)
-            session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key))
+            columns = columns_to_merge(session.table(self._table).columns, frame.columns)
+            session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key, columns))
 
 
 def has_batch(table: TableMetadata, query_id: str, batch: int, *, planned_before: int | None) -> bool:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.tables import ADDED_COLUMN
 from support.simulated.drill_specs import drill, fault_of
 from support.simulated.drill_world import World
 from support.simulated.lake_table import CONFLICT, OF_TABLES
 
-CONFLICTS, CLEANUP, LOST = "table_conflict", "table_cleanup", "table_log_file_lost"
+CONFLICTS, CLEANUP, LOST, COLUMN = "table_conflict", "table_cleanup", "table_log_file_lost", "table_schema_changed"
 
 
 def run(kind: str, world: World, **options: Any) -> DrillRun:
@@ -108,6 +109,22 @@ def test_a_log_that_needs_the_file_keeps_it() -> None:
     result = run(LOST, world)
     assert result.status is DrillStatus.FAILED
     assert "the log cannot be read without the file" in result.reason
+
+
+def test_a_column_is_added_while_no_batch_is_being_written() -> None:
+    world = World()
+    result = run(COLUMN, world)
+    assert result.passed, result.reason
+    assert result.facts["fault"]["evidence"]["after"] == ["id", "flights", ADDED_COLUMN]
+    assert list(world.drivers) == ["d1"]
+
+
+def test_a_column_that_the_table_does_not_have_is_a_miss() -> None:
+    world = World(total_batches=30)
+    world.lake.takes_columns = False
+    result = run(COLUMN, world)
+    assert result.status is DrillStatus.FAILED
+    assert "but the table does not have it" in result.reason
 
 
 @pytest.mark.parametrize("kind", sorted(OF_TABLES))
