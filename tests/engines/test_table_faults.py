@@ -21,7 +21,7 @@ def drilled(root: Path, inputs: Path, connector: str, fault: str, keyed: str = "
         root,
         inputs=inputs,
         fault=fault,
-        oracle="twin",
+        oracle="twin" if keyed else "job",
         spark=spark_with(connector),
         source="{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
         sink=f"{{kind: {connector}, path: output/flights{keyed}}}",

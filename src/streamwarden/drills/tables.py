@@ -37,10 +37,6 @@ class Removed:
     log: tuple[str, ...]
     versions: tuple[str, ...]
 
-    @property
-    def is_anything(self) -> bool:
-        return bool(self.data or self.versions)
-
 
 class OtherWriter(Protocol):
     """Another program that writes a table. No method changes a row. Each raises DrillError if the table cannot be read

@@ -18,7 +18,7 @@ from streamwarden.adapters.delta.log import LOG, is_hint_stale, versions
 from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata
 from streamwarden.adapters.iceberg.table import HINT, METADATA, table_of
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.drills.tables import ADDED_COLUMN, OtherWriter
+from streamwarden.drills.tables import ADDED_COLUMN, OtherWriter, Removed
 from streamwarden.errors import BatchUnknown, DrillError
 from streamwarden.lifecycle.failures.causes import cause_of
 from streamwarden.lifecycle.failures.error_chain import ErrorLink
@@ -111,7 +111,6 @@ def test_a_cleaned_table_has_its_rows_and_none_of_its_old_versions(table: Table)
     removed = table.other.clean()
     assert len(removed.data) == 2
     assert removed.versions
-    assert removed.is_anything
     assert table.keys == [0, 0, 1, 1]
     folder = Path(str(table.spec.sink.path))
     assert {file.name for file in folder.rglob("*.parquet")}.isdisjoint(name.split("/")[-1] for name in removed.data)
@@ -251,7 +250,7 @@ def test_a_table_that_no_batch_has_made_takes_no_commit(tmp_path: Path) -> None:
         assert other.newest() is None
         assert not other.commit()
         assert not other.compact()
-        assert not other.clean().is_anything
+        assert other.clean() == Removed(data=(), log=(), versions=())
 
 
 def test_a_folder_of_files_has_no_other_writer(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ TABLE_CONFLICT: Final = curable(
     *conditions("DELTA_CONCURRENT_*", "DELTA_METADATA_CHANGED", "DELTA_MAX_COMMIT_RETRIES_EXCEEDED*"),
     *classes("org.apache.iceberg.exceptions.CommitFailedException"),
     *words(
-        r"org\.apache\.spark\.sql\.delta\.\S*Concurrent\w+Exception",
-        r"org\.apache\.iceberg\.exceptions\.(?:CommitFailed|Validation)Exception",
+        r"\bdelta\.\S*Concurrent\w+Exception",
+        r"ValidationException: (?:Found (?:new )?conflicting|Missing required files|Cannot commit, missing)",
     ),
 )
 

@@ -22,6 +22,7 @@ from streamwarden.drills.tables import OtherWriter
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.failures.causes import TABLE_CONFLICT
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import format_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class TableConflict(ObservedFault):
             view = context.await_exit(deadline=deadline)
         return Strike(
             moment=moment,
-            message=f"another writer committed {commits} times while batch {batch} was running",
+            message=f"another writer made {format_count(commits, 'commit')} while batch {batch} was running",
             batch=batch,
             evidence={
                 "planned": position.planned,
@@ -81,10 +82,10 @@ class TableConflict(ObservedFault):
             return _judge_end(strike)
         others = found["others"]
         if not others:
-            return False, f"{strike.message}, but none stands between what the batch had read and its own commit"
+            return False, f"{strike.message}, but none between what the batch had read and its own commit"
         return True, (
-            f"{strike.message}: {len(others)} of them ({_span(others)}) stand between version {found['read']}, which "
-            f"the batch had read, and its own version {found['made']}"
+            f"{strike.message}: between version {found['read']}, which the batch had read, and its own version "
+            f"{found['made']} the table has {format_count(len(others), 'commit')} of others ({_span(others)})"
         )
 
 
