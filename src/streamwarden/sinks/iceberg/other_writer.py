@@ -38,7 +38,8 @@ class FolderCatalog(NoopCatalog):
     """Commits to one table as a Hadoop catalog does: the next `vN.metadata.json` is created, which only one writer can.
 
     It leaves `version-hint.text` alone: a reader looks for newer versions from there on, as after a writer that was
-    killed before it wrote the hint.
+    killed before it wrote the hint. On a local disk Iceberg's own catalog looks whether a version is there and then
+    renames, so that it may replace one of this catalog: then a commit of the drill is lost, and none of the stream.
     """
 
     def __init__(self, spec: StreamSpec) -> None:

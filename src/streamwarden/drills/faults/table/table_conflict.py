@@ -6,7 +6,7 @@ other.
 """
 
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from streamwarden.drills.faults.base import (
     Description,
@@ -23,6 +23,9 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.failures.causes import TABLE_CONFLICT
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_count
+
+COMMITS_FIRST: Final = 5
+"""Commits without rows before the compaction, which takes longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ class TableConflict(ObservedFault):
     recovery: ClassVar[str] = "The batch; if the driver gave up, it is started again, as supervision does."
     description: ClassVar[Description] = Description(
         does="Commits to the fork's table again and again, as another program, while a batch is planned and not in the "
-        "table: commits without rows, and one compaction in a Delta table.",
+        "table: commits without rows, and one compaction.",
         promise="An append is committed on top of the other commits (optimistic retry). A MERGE is, too, unless "
         "another commit removed or added rows that it read: then it fails, and a restart runs the batch again.",
         seen="SEEN.",
@@ -54,6 +57,7 @@ class TableConflict(ObservedFault):
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         writer = writer_of(self, context)
+        writer.commit()  # the first one takes longer: it loads the library
         batch = _await_unwritten(context, writer, deadline)
         if batch is None:
             return Strike(moment=None, message="no batch was caught between its plan and its commit to the table")
@@ -103,11 +107,13 @@ def _await_unwritten(context: FaultContext, writer: OtherWriter, deadline: float
 
 def _commit_until_written(context: FaultContext, writer: OtherWriter, batch: int, deadline: float) -> int:
     """Commit as another writer until the table has the batch, the driver ended or time is up; how often."""
-    commits = 0
+    commits, tried = 0, False
 
     def written() -> int | None:
-        nonlocal commits
-        commits += writer.compact() if commits == 1 else writer.commit()
+        nonlocal commits, tried
+        compacts = commits == COMMITS_FIRST and not tried
+        tried = tried or compacts
+        commits += writer.compact() if compacts else writer.commit()
         return batch if writer.commit_of(batch, None) is not None else None
 
     await_batch(context, written, deadline=deadline)

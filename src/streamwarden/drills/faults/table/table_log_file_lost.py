@@ -37,8 +37,8 @@ class TableLogFileLost(ObservedFault):
         "Iceberg looks for the newest metadata file.",
         seen="In append mode: the driver went on, the next one started, and the output was right, on Delta and on "
         "Iceberg. delta-rs does not open such a Delta table; Streamwarden reads the commits without the file.",
-        next_step="Nothing, if the log has all of its commits: by default Delta writes a checkpoint of the log every 10 "
-        "commits, and Iceberg writes the hint with each commit. Otherwise restore the file from a copy.",
+        next_step="Nothing, if the log has all of its commits: Delta writes a checkpoint of the log every 10 "
+        "commits by default, and Iceberg writes the hint with each commit. Otherwise restore the file from a copy.",
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:
