@@ -64,7 +64,7 @@ class FolderCatalog(NoopCatalog):
         made = update_table_metadata(base, updates, enforce_validation=False, metadata_location=known.file)
         file = Path(known.file).with_name(f"v{known.version + 1}.metadata.json")
         _create(file, made.model_dump_json().encode())
-        return CommitTableResponse(**{"metadata": made, "metadata-location": str(file)})
+        return CommitTableResponse.model_validate({"metadata": made, "metadata-location": str(file)})
 
     def _table(self, known: TableMetadata) -> Table:
         """pyiceberg must not repeat a commit: an overwrite that is repeated removes what another writer has added since
