@@ -1,6 +1,7 @@
 """The connectors' jars with which a driver's Spark reads and writes, where Spark itself has none."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -113,7 +114,7 @@ def options_of(name: str, connector: Connector, spec: StreamSpec) -> str:
     """The options of `prepare` that fetch the connector's jars for the stream. One with jars for a single Spark needs
     no environment."""
     single = len(connector.profiles) == 1 or spec.spark.python is None
-    return f"--{name}" if single else f"--{name} --python {spec.spark.python}"
+    return f"--{name}" if single else f"--{name} --python {shlex.quote(str(spec.spark.python))}"
 
 
 def brought_along(connector: Connector, conf: Mapping[str, str]) -> bool:
