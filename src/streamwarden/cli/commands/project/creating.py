@@ -25,7 +25,7 @@ def new(
     python: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH", help="Interpreter of the environment on whose Spark it runs.", show_default="this one"
+            metavar="PATH", help="Interpreter of the environment that runs it.", show_default="Streamwarden's"
         ),
     ] = None,
 ) -> int:
