@@ -30,6 +30,8 @@ JVM, and the sessions of a device share them. Measured on two cores (`benchmarks
 that writes 50,000 sessions of 5,000 devices takes 7.1 s, which is 6,800 a second, or 200,000 sessions in the 30 seconds
 from one heartbeat to the next. That is the ceiling of one such driver while readings are rare; with one of each session
 in between, 10,000 sessions took 9.1 s, and 33,000 would fill the 30 seconds.
+With `buckets` the same state is kept by a Java class of `spark_jobs/processors` (docs/how-to/sessions-at-scale.md): the
+key is a group of devices, which share a grid and a timer, and no row of the state goes through Python.
 
 Time is processing time: all readings of a batch come at the moment that it was planned, which Spark writes down first
 and gives again when the batch runs again; their order is that of the files (modification, name) and their lines, or of
