@@ -111,7 +111,7 @@ def test_a_driver_that_cannot_know_whether_the_table_has_a_batch_writes_nothing_
         other, before = spec.sink.other_writer(spec), keys(spec)
         assert other.compact()
         assert other.clean().versions
-        driver = workspace.fleet.start(spec, launched_by="test")
+        driver = workspace.fleet.start(spec, launched_by="test").record
         ended = workspace.fleet.wait(driver.driver_id, timeout=300).exit
         assert ended is not None
         assert (ended.cause, ended.curable) == ("table_batch_unknown", False), ended

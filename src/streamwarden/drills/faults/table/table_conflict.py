@@ -47,7 +47,8 @@ class TableConflict(ObservedFault):
         "table: commits without rows, and one compaction.",
         promise="An append is committed on top of the other commits (optimistic retry). A MERGE is, too, unless "
         "another commit removed or added rows that it read: then it fails, and a restart runs the batch again.",
-        seen="SEEN.",
+        seen="In append and in update mode, on Delta and on Iceberg: the batch was committed on top of the others, and "
+        "the output was right. No drill has seen a `MERGE` fail.",
         next_step="Nothing: supervision starts the stream again. If it happens often, let compactions run while the "
         "stream has little to do, or on partitions that it no longer writes.",
     )

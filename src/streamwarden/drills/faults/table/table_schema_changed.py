@@ -29,7 +29,8 @@ class TableSchemaChanged(ObservedFault):
         "strings to the fork's table, as another program.",
         promise="A row that is appended without a column has null there. So has one that is merged: the driver names "
         "the columns of the batch.",
-        seen="SEEN.",
+        seen="In append and in update mode, on Delta and on Iceberg: the same driver committed the next batch, and the "
+        "output was right.",
         next_step="Nothing for the stream. A column that must not be null, another type or a removed column ends it.",
     )
 
