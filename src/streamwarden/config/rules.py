@@ -16,10 +16,19 @@ from streamwarden.lifecycle.job_files import remote_session
 from streamwarden.lifecycle.location import URL, DataUrl
 from streamwarden.lifecycle.savepoints.savepoint import FOLDER as SAVEPOINTS
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
+from streamwarden.lifecycle.supervision.standby import can_wait
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
-from streamwarden.stream.spec import CONNECTION_PATTERN, NAME_PATTERN, OBJECT_STORE, SinkSpec, SourceSpec, StreamSpec
+from streamwarden.stream.spec import (
+    CONNECTION_PATTERN,
+    NAME_PATTERN,
+    OBJECT_STORE,
+    SinkSpec,
+    SourceSpec,
+    Standby,
+    StreamSpec,
+)
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 
@@ -58,6 +67,7 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
         *_numbers(spec),
         *_queries(spec),
         *_kinds(spec),
+        *_standby(spec),
         *real_time_problems(spec),
         *cluster_problems(spec.spark),
         *environment_problems(spec),
@@ -183,6 +193,14 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
     return [
         Problem(key=key, observed=show(value), allowed=allowed) for key, value, holds, allowed in wrong if not holds
     ]
+
+
+def _standby(spec: StreamSpec) -> list[Problem]:
+    """A standby waits on the driver's host, for a query without an end."""
+    if spec.standby is Standby.NONE or can_wait(spec):
+        return []
+    allowed = f"{Standby.NONE}: only a stream with a local master that does not end by itself has a standby"
+    return [Problem(key=("standby",), observed=show(str(spec.standby)), allowed=allowed)]
 
 
 def _queries(spec: StreamSpec) -> list[Problem]:

@@ -16,6 +16,12 @@
     stop.json          the stop request, mirrored to the driver's host
     queries.json       the queries that the driver has started
     handovers.json     when functions of foreachBatch got the newest batches, and when they had written them
+    launch.json        of a stream with a standby: what its driver was launched with, for its standby to be alike
+    standby.json       the folder is a standby's: what it was prepared for. A launch that takes it renames the file to
+                       promoted.json, and who ends it renames it to dismissed.json: only one of them can
+    ready              the standby waits; its modification time is that of the JVM's last answer
+    wanted             asks the supervisor process to prepare a standby of this driver
+    go                 a pipe: a byte in it ends the standby's wait
     hold               while it is there, a function of foreachBatch that has ended does not return: see `handovers`
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
@@ -59,6 +65,13 @@ UNREADABLE: Final = "unreadable.jsonl"
 QUERIES: Final = "queries.json"
 HANDOVERS: Final = "handovers.json"
 HOLD: Final = "hold"
+LAUNCH: Final = "launch.json"
+STANDBY: Final = "standby.json"
+PROMOTED: Final = "promoted.json"
+DISMISSED: Final = "dismissed.json"
+READY: Final = "ready"
+WANTED: Final = "wanted"
+GO: Final = "go"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
 
@@ -163,6 +176,16 @@ def read_lease(folder: Path) -> Lease | None:
     process = document["process"]
     claims = tuple(Claim(**claim) for claim in document["claims"])
     return Lease(**{**document, "claims": claims, "process": ProcessIdentity(**process) if process else None})
+
+
+def settle_standby(folder: Path, name: str) -> bool:
+    """Decide what becomes of a standby that waits, `PROMOTED` or `DISMISSED`; False if that was decided already, or the
+    folder is no standby's. Of several that decide at once one succeeds."""
+    try:
+        (folder / STANDBY).rename(folder / name)
+    except OSError:
+        return False
+    return True
 
 
 def write_stop(folder: Path, request: StopRequest) -> None:

@@ -350,6 +350,13 @@ class HealthSpec:
     """check -> threshold -> value, over the project's (see [checks](checks.md))"""
 
 
+class Standby(StrEnum):
+    """Whether a second driver process of the stream waits to take over."""
+
+    NONE = "none"  # a restart starts a process
+    WARM = "warm"  # a restart takes one whose session is up
+
+
 class ForeachBatch(StrEnum):
     """How the fork of a script treats a batch that the script hands to its own function."""
 
@@ -417,6 +424,9 @@ class StreamSpec:
     publish: PublishSpec = field(default_factory=PublishSpec)
     savepoints: SavepointsSpec = field(default_factory=SavepointsSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
+    standby: Standby = Standby.NONE
+    """`warm`: a second driver process waits on the same host, its Spark session up, and a restart takes it instead of
+    starting one (see [warm standby](../how-to/standby.md)); it costs memory"""
     queue: str | None = None
     """of Airflow's CeleryExecutor: the queue whose workers start its drivers, on their own hosts; null: Airflow's
     default queue (see [hosts](../how-to/hosts.md)). YARN's queue is `spark.queue`"""

@@ -6,6 +6,7 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.health.signals.executors import executor_snapshots, has_executors
+from streamwarden.health.signals.series import STANDBY_BYTES
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
 from streamwarden.stream.spec import Backend
@@ -88,16 +89,21 @@ def advise(history: History) -> Recommendation:
 
 
 def _driver(history: History) -> _Holder | None:
-    resident = [measurement.value for measurement in history.measurements if measurement.name == "resident_bytes"]
+    resident, standby = _values(history, "resident_bytes"), _values(history, STANDBY_BYTES)
     if not resident:
         return None
+    beside = f", and its standby {format_size(max(standby))}" if standby else ""
     return _Holder(
         name="the process (container, cgroup)",
         heap=history.spec.spark.driver_memory,
         setting="spark.driver_memory",
-        peak=max(resident),
-        seen=f"largest of {len(resident)} measurements of the last day: JVM, Python",
+        peak=max(resident) + max(standby, default=0.0),
+        seen=f"largest of {len(resident)} measurements of the last day: JVM, Python{beside}",
     )
+
+
+def _values(history: History, name: str) -> list[float]:
+    return [measurement.value for measurement in history.measurements if measurement.name == name]
 
 
 def _executor(history: History) -> _Holder | None:

@@ -213,3 +213,26 @@ def test_a_driver_whose_supervisor_process_was_killed_as_well_is_still_known_to_
         assert time.monotonic() - killed_at <= 6.0, "2 s, where the machine does nothing else"
         assert seen.exit is not None
         assert seen.exit.kind is ExitKind.KILLED
+
+
+def test_a_standby_that_was_dismissed_is_killed_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    (folder / files.STANDBY).write_text("{}")
+    keep(folder, "sleep 600")
+    process = started(folder)
+    assert files.settle_standby(folder, files.DISMISSED)
+    until("the end of the standby's folder", lambda: not folder.exists())
+    assert not processes.is_alive(process)
+
+
+def test_a_standby_that_ends_by_itself_leaves_nothing(folder: Path) -> None:
+    (folder / files.STANDBY).write_text("{}")
+    keep(folder, "exit 3")
+    until("the end of the standby's folder", lambda: not folder.exists())
+
+
+def test_a_standby_that_was_taken_is_a_driver_whose_exit_is_kept(folder: Path) -> None:
+    (folder / files.STANDBY).write_text("{}")
+    keep(folder, "sleep 0.5; exit 3")
+    started(folder)
+    assert files.settle_standby(folder, files.PROMOTED)
+    assert ended(folder)["exit_code"] == 3

@@ -24,9 +24,8 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentit
 from streamwarden.lifecycle.supervision.heartbeat import JVM_SILENT, SHORTEST_BOUND, silent_since
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.starting import Started
-from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.spec import RestartPolicy, StreamSpec
-from support.spark.drivers import COUNTS, Project, minute_of, project, until
+from support.spark.drivers import COUNTS, Project, counted, expected_counts, project, until
 from support.spark.supervision import supervised
 
 pytestmark = pytest.mark.spark
@@ -172,7 +171,7 @@ def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost
     assert "its supervisor process killed it" in ended.exit.message
     events = [event.kind for event in made.store.drivers.events(frozen.driver_id)]
     assert events.index(JVM_SILENT) < events.index("signal_sent")
-    assert _counts(made.spec("counts", COUNTS)) == _expected(3)
+    assert counted(made.spec("counts", COUNTS)) == expected_counts(3)
 
 
 def its_jvm_stands_still(made: Project) -> DriverRecord:
@@ -193,7 +192,7 @@ def its_jvm_stands_still(made: Project) -> DriverRecord:
         assert made.fleet.observe(frozen.driver_id).alive, "the silence may be a pause"
         heir = until("the next driver's query", lambda: _running(made, frozen))
         made.publish(1)
-        until("the closed windows", lambda: sum(_counts(spec).values()) >= 3 * 20, poll=0.2)
+        until("the closed windows", lambda: sum(counted(spec).values()) >= 3 * 20, poll=0.2)
     assert made.fleet.observe(heir.driver_id).alive
     return frozen
 
@@ -313,36 +312,17 @@ def test_the_next_driver_goes_on_and_the_output_has_each_row_once(life: Life) ->
     def written() -> bool:
         seen = life.fleet.observe(record.driver_id)
         assert seen.alive, f"the driver ended: {seen.exit}\n{life.project.log(record.driver_id)}"
-        return sum(_counts(life.spec).values()) >= 20 * closed
+        return sum(counted(life.spec).values()) >= 20 * closed
 
     until("the closed windows", written, poll=0.2, told=lambda: _told(life, closed))
     seen = life.fleet.stop("counts", requested_by="ann", reason="the end")
     assert seen is not None
     assert seen.record.driver_id == record.driver_id
-    assert _counts(life.spec) == _expected(closed)
-
-
-def _expected(closed: int) -> dict[tuple[str, int], int]:
-    return {
-        (f"{minute_of(number)}:{second:02d}", key): 2
-        for number in range(closed)
-        for second in (0, 10)
-        for key in range(5)
-    }
+    assert counted(life.spec) == expected_counts(closed)
 
 
 def _told(life: Life, closed: int) -> str:
-    counts, expected = _counts(life.spec), _expected(closed)
+    counts, expected = counted(life.spec), expected_counts(closed)
     position = log_position(open_path(life.spec.checkpoint))
     missing = sorted({window for window, _ in expected.keys() - counts.keys()})
     return f"missing windows {missing}; checkpoint {position}; published {life.project.published}"
-
-
-def _counts(spec: StreamSpec) -> dict[tuple[str, int], int]:
-    if not Path(spec.sink.path or "", "_spark_metadata").is_dir():
-        return {}
-    output = read_output(Path(spec.sink.path or ""))
-    named = [dict(zip(output.columns, row, strict=True)) for row in output.rows]
-    rows = [(row["window"]["start"].strftime("%H:%M:%S"), row["key"], row["n"]) for row in named]
-    assert len({(start, key) for start, key, _ in rows}) == len(rows)
-    return {(start, key): n for start, key, n in rows}

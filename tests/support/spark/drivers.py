@@ -22,6 +22,7 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitRecord
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.fleet.launching import class_archive
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spark import SparkSpec
@@ -95,6 +96,27 @@ def until(
 def minute_of(number: int) -> str:
     """The minute of event time, `HH:MM`, that the rows of the file `number` lie in."""
     return f"{number // 60:02d}:{number % 60:02d}"
+
+
+def expected_counts(closed: int) -> dict[tuple[str, int], int]:
+    """What `COUNTS` writes of the first `closed` files of 20 rows: (start of the window, key) -> rows."""
+    return {
+        (f"{minute_of(number)}:{second:02d}", key): 2
+        for number in range(closed)
+        for second in (0, 10)
+        for key in range(5)
+    }
+
+
+def counted(spec: StreamSpec) -> dict[tuple[str, int], int]:
+    """What `COUNTS` has written, as its readers see it; fails the test if a window is there twice."""
+    if not Path(spec.sink.path or "", "_spark_metadata").is_dir():
+        return {}
+    output = read_output(Path(spec.sink.path or ""))
+    named = [dict(zip(output.columns, row, strict=True)) for row in output.rows]
+    rows = [(row["window"]["start"].strftime("%H:%M:%S"), row["key"], row["n"]) for row in named]
+    assert len({(start, key) for start, key, _ in rows}) == len(rows)
+    return {(start, key): n for start, key, n in rows}
 
 
 OPEN: Final[list[Project]] = []
@@ -184,12 +206,16 @@ class Project:
         return self.fleet.log_path(driver_id).read_text(errors="replace")[-4000:]
 
     def close(self) -> None:
+        until("the end of every driver", self._end_all)
+        self.store.close()
+
+    def _end_all(self) -> bool:
+        """Kill every driver, also the standby that one of them has just prepared; whether none is left."""
         for path in (self.data / "drivers").glob("*/*"):
             process = files.read_process(path)
             if process is not None:
                 processes.signal_group(process, signal.SIGKILL)
-        until("the end of every driver", lambda: not self.living())
-        self.store.close()
+        return not self.living()
 
     def living(self) -> list[int]:
         """Pids of keepers, JVMs and Python halves of this project's drivers."""

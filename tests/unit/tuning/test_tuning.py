@@ -145,6 +145,12 @@ def test_the_limit_of_a_process_is_never_less_than_its_full_heap_needs(backend, 
     assert numbers(advice)["limit"] == limit
 
 
+def test_the_limit_of_the_process_leaves_room_for_its_standby() -> None:
+    reports = [batch(0, memoryUsedBytes=1_000_000)]
+    peaks = (measured("resident_bytes", 2000 * MIB, NOW), measured("standby_resident_bytes", 600 * MIB, NOW))
+    assert numbers(memory.advise(history(reports, measurements=peaks)))["resident memory"] == 2600 * MIB
+
+
 def on_cluster(*, executors: int, used: float, limit: float) -> list:
     """What the driver measured of its executors; the first took what is said, the others half of it."""
     counts = [measured("executors_active", executors, NOW), measured("executors_lost", 0, NOW)]

@@ -13,6 +13,9 @@ from streamwarden.stream.spec import StreamSpec
 FRESH: Final = 120.0
 """Seconds after which a measurement of the runner (taken every ten) no longer describes the stream."""
 
+STANDBY_BYTES: Final = "standby_resident_bytes"
+"""The measurement that a driver takes of its warm standby, if it has one."""
+
 STATE_REPORTS: Final = 25
 
 STATE_BYTES: Final = "state_bytes"

@@ -26,10 +26,21 @@ before that: usually in a few seconds, but it took 46 on a host with twelve busy
 
 
 def claim(
-    store: Store, data: Path, spec: StreamSpec, *, launched_by: str, ttl: float, now: float
+    store: Store,
+    data: Path,
+    spec: StreamSpec,
+    *,
+    launched_by: str,
+    ttl: float,
+    now: float,
+    driver_id: str | None = None,
 ) -> tuple[DriverRecord, Lease]:
-    """Acquire the lease of a new driver; returns its record, which is not stored yet. Raises LeaseHeld, StoreError."""
-    driver_id = new_driver_id(spec.name, now)
+    """Acquire the lease of a new driver; returns its record, which is not stored yet. Raises LeaseHeld, StoreError.
+
+    Args:
+        driver_id: that of the standby that becomes the driver; None: a new one.
+    """
+    driver_id = driver_id or new_driver_id(spec.name, now)
     lease = store.leases.acquire(*spec.checkpoints, stream=spec.name, holder=driver_id, ttl=ttl, now=now)
     record = DriverRecord(
         driver_id=driver_id,

@@ -71,7 +71,8 @@ class ClusterSubmissions:
         record, lease = claim(self._store, self._data, spec, launched_by=launched_by, ttl=SUBMIT_TTL, now=self._clock())
         folder = Path(record.folder)
         try:
-            write_folder(spec, folder, self._data, lease, environment, more)
+            write_folder(spec, folder, self._data, environment, more)
+            files.write_lease(folder, lease)
             self._store.drivers.launched(record)
             fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())

@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
-from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
-from streamwarden.lifecycle.driver_folder import tidy
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
+from streamwarden.lifecycle.driver_folder import read_process, tidy, write_lease
 from streamwarden.lifecycle.events import REATTACHED
 from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.supervision.standby import NOT_USED, PROMOTED
 from streamwarden.services.fleet.claims import LEASE_TTL, START_TTL, abandon, claim
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
+from streamwarden.services.fleet.exits.driver_ids import driver_folders
 from streamwarden.services.fleet.hosts.fencing import fence_off
 from streamwarden.services.fleet.hosts.placement import require_fit_host
 from streamwarden.services.fleet.launch_check import require_fit, spend_permission
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
+from streamwarden.services.fleet.standbys.fit import fit
+from streamwarden.services.fleet.standbys.waiting import Choice, give_back, promote, take, waiting
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 
@@ -86,13 +90,37 @@ class Starter:
                 next_step="start it from Airflow, whose Spark provider follows drivers in a cluster",
             )
         environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
+        standby = self._standby(spec, environment, command)
         try:
-            record, lease = claim(
-                self._store, self._data, spec, launched_by=launched_by, ttl=LEASE_TTL, now=self._clock()
-            )
+            record, lease = self._claim(spec, launched_by, standby)
         except LeaseHeld:
             return self._reattach(self._finder.await_winner(spec), launched_by)
-        return self._launch(spec, record, lease, command, environment)
+        return self._launch(spec, record, lease, command, environment, standby)
+
+    def _standby(self, spec: StreamSpec, environment: Mapping[str, str], command: Sequence[str] | None) -> Choice:
+        """The process that waits for this launch, if one does: it is this launch's from now on."""
+        folders = driver_folders(self._data, spec.name)
+        if not waiting(folders):
+            return Choice()
+        return take(folders, fit(spec, environment, command), self._clock())
+
+    def _claim(self, spec: StreamSpec, launched_by: str, standby: Choice) -> tuple[DriverRecord, Lease]:
+        """The lease of the new driver; if there is none, a standby that was taken for it ends. Raises LeaseHeld,
+        StoreError."""
+        try:
+            return claim(
+                self._store,
+                self._data,
+                spec,
+                launched_by=launched_by,
+                ttl=LEASE_TTL,
+                now=self._clock(),
+                driver_id=None if standby.folder is None else standby.folder.name,
+            )
+        except StreamwardenError:
+            if standby.folder is not None:
+                give_back(standby.folder)
+            raise
 
     def _check_clock(self, announce: Announce) -> None:
         offset = self._store.leases.clock_offset()
@@ -110,17 +138,20 @@ class Starter:
         lease: Lease,
         command: Sequence[str] | None,
         environment: Mapping[str, str],
+        standby: Choice,
     ) -> Started:
         folder = Path(record.folder)
         try:
-            write_folder(spec, folder, self._data, lease, environment)
+            if standby.folder is None:
+                write_folder(spec, folder, self._data, environment, command=command)
             self._store.drivers.launched(record)
             fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
-            process = spawn(spec, folder, self._data, command, environment)
+            process = self._begin(spec, folder, lease, command, environment, standby)
         except (OSError, StreamwardenError) as error:
             abandon(self._store, record, lease, error, self._clock())
+            give_back(folder)
             tidy(folder)
             if isinstance(error, StreamwardenError):
                 raise
@@ -133,6 +164,27 @@ class Starter:
         clean(self._store, self._data, spec.name)
         resolve_incident(self._store, spec.name, self._clock())
         return Started(record, reattached=False)
+
+    def _begin(
+        self,
+        spec: StreamSpec,
+        folder: Path,
+        lease: Lease,
+        command: Sequence[str] | None,
+        environment: Mapping[str, str],
+        standby: Choice,
+    ) -> ProcessIdentity | None:
+        """Wake the standby that becomes the driver, or start a process; returns the driver's JVM."""
+        at = self._clock()
+        if standby.folder is not None:
+            self._store.drivers.event(DriverEvent(driver_id=folder.name, at=at, kind=PROMOTED))
+            promote(folder, lease)  # last: from here on it is a driver
+            return read_process(folder)
+        if standby.because:
+            detail = {"because": standby.because}
+            self._store.drivers.event(DriverEvent(driver_id=folder.name, at=at, kind=NOT_USED, detail=detail))
+        write_lease(folder, lease)
+        return spawn(spec, folder, self._data, command, environment)
 
     def _reattach(self, record: DriverRecord, by: str) -> Started:
         event = DriverEvent(driver_id=record.driver_id, at=self._clock(), kind=REATTACHED, detail={"by": by})

@@ -17,6 +17,7 @@ from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
 from streamwarden.services.fleet.applications import application_of
 from streamwarden.services.fleet.desired_state import set_desired, silence_stream
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.standbys.waiting import dismiss_all
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StopPolicy
 from streamwarden.waiting import wait_until
@@ -68,6 +69,8 @@ class Stopper:
             silence_stream(self._store, stream, now, f"{requested_by} stopped the stream: {reason}")
         record = self._living(stream)
         if record is None:
+            if not restart:
+                self._end_standbys(stream)
             return None
         folder = Path(record.folder)
         policy = stop_policy(folder)
@@ -147,6 +150,12 @@ class Stopper:
     def _process(self, driver_id: str) -> ProcessIdentity | None:
         record = self._store.drivers.get(driver_id)
         return None if record is None else record.process or files.read_process(Path(record.folder))
+
+    def _end_standbys(self, stream: str) -> None:
+        """End the standbys of a stream without a driver; a driver that is stopped ends its own."""
+        record = self._store.drivers.latest(stream)
+        if record is not None:
+            dismiss_all(Path(record.folder).parent)
 
     def _living(self, stream: str) -> DriverRecord | None:
         record = self._store.drivers.latest(stream)

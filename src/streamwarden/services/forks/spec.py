@@ -21,6 +21,7 @@ from streamwarden.stream.spec import (
     NAME_PATTERN,
     ForeachBatch,
     ScriptFork,
+    Standby,
     StorageSpec,
     StreamSpec,
     TriggerSpec,
@@ -96,6 +97,7 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         storage=spec.storage if places.stored else StorageSpec(),
         trigger=_trigger(spec, feed),
         spark=_forked_spark(spec),
+        standby=Standby.NONE,
     )
 
 
@@ -130,6 +132,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         queries={},
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=_forked_spark(spec),
+        standby=Standby.NONE,
         fork=ScriptFork(
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),

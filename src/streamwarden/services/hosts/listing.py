@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.health.signals.series import STANDBY_BYTES
+from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.hosts.report import Drain, HostReport, HostState, host_name, state_of
 
@@ -19,7 +21,7 @@ _MEASURED_WITHIN: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A driver and its memory: JVM, Python and what they started. None: it was not measured lately."""
+    """A driver and its memory, with its standby's: JVM, Python and what they started. None: not measured lately."""
 
     stream: str
     driver_id: str
@@ -50,9 +52,15 @@ def hosts(store: Store, now: float) -> list[Host]:
     """
     drivers = store.drivers.unfinished()
     since = now - _MEASURED_WITHIN
-    found = store.measurements.recents([driver.stream for driver in drivers], since, ["resident_bytes"])
-    memory = {stream: taken[-1].value for stream, taken in found.items() if taken}
+    names = ["resident_bytes", STANDBY_BYTES]
+    found = store.measurements.recents([driver.stream for driver in drivers], since, names)
+    memory = {stream: _newest_of_each(taken) for stream, taken in found.items() if taken}
     return listed(store.hosts.all(), store.hosts.drained(), drivers, memory, now + store.leases.clock_offset())
+
+
+def _newest_of_each(taken: Sequence[Measurement]) -> float:
+    """The driver's memory and its standby's: the newest measurement of each. Pure."""
+    return sum({measurement.name: measurement.value for measurement in taken}.values())
 
 
 def listed(

@@ -13,11 +13,12 @@ from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.signals.executors import latest_snapshot
 from streamwarden.health.verdict import ALARMS, Status, worst_of
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import last_crash, stream_events
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 from streamwarden.lifecycle.supervision.heartbeat import silent_since
 from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.standby import standby_state
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.monitoring.quarantined import gaps
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
@@ -34,6 +35,8 @@ the JVM does not answer; unseen: its driver is on another host and did not renew
 stopped on request; completed: its query ended by itself; ended: this query of several failed or was stopped while its
 driver continues; down: its driver ended although the stream should run; new: it never had a driver; broken: its YAML
 file cannot be used and no driver is alive."""
+
+StandbyWord = Literal["", "starting", "ready"]
 
 T = TypeVar("T")
 Hidden = Annotated[T, Field(exclude=True)]
@@ -83,6 +86,10 @@ class StreamStatus:
     driver_id: Hidden[str | None] = None
     pid: Hidden[int | None] = None
     since: Annotated[float | None, Field(description="when its query, or else its driver, started")] = None
+    standby: Annotated[
+        StandbyWord,
+        Field(description="`ready`: a second driver waits to take over; `starting`: it does not yet; else empty"),
+    ] = ""
     executors: Hidden[int | None] = None
     executors_lost: Hidden[int | None] = None
     first_batch_at: Hidden[float | None] = None
@@ -263,6 +270,7 @@ def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamSt
         stream=part.spec.name,
         state=state,
         since=since,
+        standby="",
         executors=None,
         executors_lost=None,
         **_judged_and_done(part.spec.name, state, facts, stopped=whole.state == "stopped", declared=whole.declared),
@@ -346,6 +354,7 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         driver_id=record.driver_id if record else None,
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
+        standby=_standby(facts.events[record.driver_id]) if alive and record is not None else "",
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
         **_judged_and_done(name, state, facts, stopped=stopped, declared=declared),
@@ -354,6 +363,14 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         problem=broken or undeclared or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
         log=str(Path(record.folder) / files.LOG) if record else None,
     )
+
+
+def _standby(events: Sequence[DriverEvent]) -> StandbyWord:
+    """The state of a living driver's standby, in a word. Pure."""
+    standby = standby_state(events)
+    if standby is None:
+        return ""
+    return "ready" if standby.ready else "starting"
 
 
 def _state(

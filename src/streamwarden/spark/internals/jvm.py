@@ -52,6 +52,11 @@ def stop_state_stores(session: Any) -> None:
     session._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
 
 
+def collect_garbage(session: Any) -> None:
+    """Let the JVM give back what it no longer needs."""
+    session._jvm.System.gc()
+
+
 def loaded_class(session: Any, name: str) -> Any:
     """The Java class, uninitialized. Raises LookupError with the JVM's exception if it cannot be loaded."""
     try:

@@ -4,29 +4,12 @@ Argument: a folder with `input/`, which the caller fills and removes.
 """
 
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 
-from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.spark.internals.listener import ProgressListener
+from streamwarden.spark.standby.rehearsal import rehearse
 
 
 def main(folder: Path) -> None:
-    """Count rows in windows, from JSON files to parquet, under the listener, until the input is read."""
-    spark: Any = SparkSession.builder.getOrCreate()
-    spark.streams.addListener(ProgressListener(lambda event: None))
-    schema = "key INT, at TIMESTAMP, _corrupt_record STRING"
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(to_hadoop(str(folder / "input")))
-    counted = rows.observe("input", f.count(f.lit(1)).alias("read")).where("_corrupt_record IS NULL")
-    windows = counted.withWatermark("at", "10 seconds").groupBy(f.window("at", "10 seconds"), "key")
-    query = (
-        windows.agg(f.count("*").alias("n"))
-        .writeStream.format("parquet")
-        .option("path", to_hadoop(str(folder / "output")))
-        .option("checkpointLocation", to_hadoop(str(folder / "checkpoint")))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    """See `rehearse`."""
+    rehearse(SparkSession.builder.getOrCreate(), folder)

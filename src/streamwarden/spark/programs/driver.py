@@ -59,6 +59,8 @@ from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.spark.standby.standing_by import stand_by
+from streamwarden.spark.standby.watch import StandbyWatch
 from streamwarden.spark.watches.fence import FenceWatch
 from streamwarden.spark.watches.heartbeat import Heartbeat
 from streamwarden.spark.watches.storage import StorageWatch
@@ -68,14 +70,19 @@ CODES = {ExitKind.STOPPED: 0, ExitKind.COMPLETED: 0, ExitKind.FENCED: FENCED_COD
 
 
 class Runner:
-    """One driver from its spec to its outcome."""
+    """One driver from its spec to its outcome.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        url: the store's.
+        session: that of a standby, which waited for this; None: the job opens the first one.
+    """
+
+    def __init__(self, folder: Path, url: str | None, session: Any | None = None) -> None:
         self._folder = folder
+        self._session = session
         document = files.read_spec(folder)
         lease = files.read_lease(folder)
         jvm = processes.identity(os.getppid())
-        url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
         if document is None or lease is None or url is None or jvm is None:
             raise ConfigError(
                 "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
@@ -145,6 +152,7 @@ class Runner:
             refuse=self._control.refuse,
             ending=lambda: self._control.ending is not None,
         )
+        self._standby = StandbyWatch(self._spec, folder, self._link, ending=lambda: self._control.ending is not None)
         self._built = False
         self._writing = threading.Lock()
         self._outcome: ExitRecord | None = None
@@ -167,6 +175,9 @@ class Runner:
             self._application.watch()
             self._foreach_errors.watch()
             Handovers(self._folder).watch()
+            if self._session is not None:
+                self._sessions.attach(self._session)
+            self._standby.start()
             self._run_job()
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
@@ -248,6 +259,7 @@ class Runner:
             self._built = True
         if isinstance(event, QueryProgressed):
             self._storage.committed()
+            self._standby.committed()
         self._link.emit(event)
 
     # The end
@@ -269,6 +281,7 @@ class Runner:
             self._executors.close()
             self._application.close()
             self._resources.close()
+            self._standby.close(self._outcome, self._control.ending)
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:
@@ -390,11 +403,23 @@ def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float,
     return replace(record, next_step=refused.next_step or record.next_step)
 
 
+def _waited_for(folder: Path) -> Any | None:
+    """The session of a standby, once it is promoted; None for a driver that was not one."""
+    if not any((folder / name).exists() for name in (files.STANDBY, files.DISMISSED)):
+        return None
+    document = files.read_spec(folder) or {}
+    remember(*secrets_of(document))
+    remember_all(os.environ)
+    without_numpy()
+    return stand_by(folder, Path(document["job"]))
+
+
 def main(argv: list[str]) -> int:
     """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too."""
     folder = Path(argv[1])
+    url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
-        runner = Runner(folder)
+        runner = Runner(folder, url, _waited_for(folder))
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
+from streamwarden.lifecycle.supervision.standby import StandbyState, standby_event
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.spark.executors.metrics import SparkExecutor
 from streamwarden.spark.executors.watch import measurements
@@ -106,6 +107,21 @@ def test_a_driver_of_another_host_whose_lease_has_expired_is_reported_as_not_kno
         lease = store.leases.current(record.checkpoint)
         assert lease is not None
         assert lease.released_at is None
+
+
+def test_the_standby_of_a_driver_is_shown_until_the_driver_ends(cli: CommandLine, living: ProcessIdentity) -> None:
+    cli.project.stream("a")
+    record = driver(cli, process=living)
+
+    def shown(state: StandbyState | None, at: float) -> object:
+        with cli.store() as store:
+            store.drivers.event(standby_event(record.driver_id, state, at))
+        return cli("status", "--json").json["streams"][0]["standby"]
+
+    assert shown(StandbyState(driver_id="a-2", ready=False, pid=None, since=0.0), NOW - 5) == "starting"
+    assert shown(StandbyState(driver_id="a-2", ready=True, pid=9, since=0.0), NOW - 4) == "ready"
+    assert "ready" in cli("status", "--wide").out
+    assert shown(None, NOW - 3) == ""
 
 
 def test_a_driver_whose_jvm_does_not_answer_is_unresponsive_until_it_does(

@@ -7,7 +7,7 @@ import pytest
 from streamwarden.health.checks.batches import checkpoint_duration
 from streamwarden.health.checks.driver import memory_usage
 from streamwarden.health.checks.state import state_cleanup_time, state_size, state_update_latency
-from streamwarden.health.signals.series import cores
+from streamwarden.health.signals.series import STANDBY_BYTES, cores
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
 from streamwarden.spark.executors.memory import Memory
@@ -167,6 +167,16 @@ def test_memory_usage_subtracts_only_the_low_point_of_a_saw_tooth() -> None:
     reports = [report(batch, operator={"memoryUsedBytes": size}) for batch, size in enumerate(swings)]
     verdict = judge(memory_usage.CHECK, window(reports, measurements=resident([3.5 * GB] * 5)))
     assert (verdict.status, verdict.value) == (WARNING, 2.5 * GB)
+
+
+def test_memory_usage_counts_the_warm_standby_as_well() -> None:
+    """1.5 GB alone is well; with 600 MB of a standby it is above 2 GB. A standby that ended does not count."""
+    beside = (measured(STANDBY_BYTES, 600_000_000, NOW),)
+    verdict = judge(memory_usage.CHECK, window(measurements=(*resident([1.5 * GB] * 5), *beside)))
+    assert (verdict.status, verdict.value) == (WARNING, 2.1 * GB)
+    assert verdict.evidence["standby_bytes"] == 600_000_000
+    gone = (measured(STANDBY_BYTES, 600_000_000, NOW - 121),)
+    assert judge(memory_usage.CHECK, window(measurements=(*gone, *resident([1.5 * GB] * 5)))).status is OK
 
 
 def test_memory_usage_of_an_old_measurement_is_unknown() -> None:

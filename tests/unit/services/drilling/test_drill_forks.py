@@ -128,7 +128,7 @@ def test_a_secret_that_the_streams_file_no_longer_has_is_never_replaced(origin: 
         assert found.spark.conf["spark.ssl.keyPassword"] == REDACTED
         assert found.checkpoint == spec.checkpoint
         with pytest.raises(ConfigError, match="only its place") as error:
-            write_folder(found, tmp_path / "d" / "1", tmp_path, None, {})  # type: ignore[arg-type]
+            write_folder(found, tmp_path / "d" / "1", tmp_path, {})
         assert "begin a new run" in error.value.next_step
 
 

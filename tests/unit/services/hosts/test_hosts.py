@@ -84,12 +84,14 @@ def test_a_version_that_is_not_there_is_left_out(tmp_path: Path) -> None:
 def test_every_host_with_a_driver_is_listed_with_its_memory(store: Store, data: Path) -> None:
     driver(store, data, "counts", ELSEWHERE)
     driver(store, data, "sums", ELSEWHERE)
-    measured = Measurement(stream="counts", name="resident_bytes", at=NOW, value=5e8, unit="bytes", source="driver")
-    store.measurements.add([measured, replace(measured, stream="sums", at=NOW - 600)])
+    taken = {"resident_bytes": (NOW - 10, 4e8), "standby_resident_bytes": (NOW - 8, 6e8)}
+    for name, (at, value) in [*taken.items(), ("resident_bytes", (NOW, 5e8))]:
+        measured = Measurement(stream="counts", name=name, at=at, value=value, unit="bytes", source="driver")
+        store.measurements.add([measured, replace(measured, stream="sums", at=NOW - 600)])
     (host,) = hosts(store, NOW)
     assert (host.name, host.state) == ("elsewhere", HostState.UNKNOWN)
-    assert [(placed.stream, placed.resident_bytes) for placed in host.drivers] == [("counts", 5e8), ("sums", None)]
-    assert host.resident_bytes == 5e8
+    assert [(placed.stream, placed.resident_bytes) for placed in host.drivers] == [("counts", 11e8), ("sums", None)]
+    assert host.resident_bytes == 11e8
 
 
 def test_a_drain_from_another_host_stops_its_drivers_and_no_others(

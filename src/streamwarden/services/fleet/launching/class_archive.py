@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -112,11 +113,16 @@ def make(runs_in: SparkEnvironment, java_home: Path) -> Path:
     return archive
 
 
-def _command(runs_in: SparkEnvironment, folder: Path, archive: Path) -> list[str]:
-    (folder / "input").mkdir()
-    for minute in range(3):
+def write_rehearsal(folder: Path, batches: Iterable[int]) -> None:
+    """Write the input of `spark.standby.rehearsal`, the batches of these numbers, into `folder/input`."""
+    (folder / "input").mkdir(parents=True, exist_ok=True)
+    for minute in batches:
         rows = [json.dumps({"key": key % 3, "at": f"2026-01-01T00:{minute:02d}:{key:02d}Z"}) for key in range(9)]
         (folder / "input" / f"{minute}.json").write_text("\n".join(rows) + "\n")
+
+
+def _command(runs_in: SparkEnvironment, folder: Path, archive: Path) -> list[str]:
+    write_rehearsal(folder, range(3))
     spec = StreamSpec(
         name="training",
         job=str(runs_in.programs / "class_training.py"),

@@ -21,7 +21,6 @@ from streamwarden.clusters import manager_of
 from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
 from streamwarden.lifecycle.submission import (
     cluster_environment,
@@ -30,6 +29,7 @@ from streamwarden.lifecycle.submission import (
     secret_options,
     submit_command,
 )
+from streamwarden.lifecycle.supervision.standby import is_kept
 from streamwarden.redaction import is_redacted, is_secret
 from streamwarden.services.fleet.launching import class_archive, supervisor_process
 from streamwarden.services.fleet.launching.addresses import listening_environment
@@ -120,11 +120,15 @@ def write_folder(
     spec: StreamSpec,
     folder: Path,
     data: Path,
-    lease: Lease,
     environment: Mapping[str, str],
     more: Mapping[str, str] | None = None,
+    command: Sequence[str] | None = None,
 ) -> None:
-    """Write the files for the driver's start: spec, lease, Spark's properties with `more`. The files are private.
+    """Write the files for the driver's start but its lease: spec, Spark's properties with `more`. The files are
+    private.
+
+    Args:
+        command: see `Starter.start`; kept for the standby of a stream that has one.
 
     Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
     """
@@ -143,7 +147,8 @@ def write_folder(
         )
     files.write_spec(folder, document)
     files.write_document(folder / files.CODE, code_of(spec))
-    files.write_lease(folder, lease)
+    if is_kept(spec):
+        files.write_document(folder / files.LAUNCH, {"command": None if command is None else list(command)})
     runs_in = environment_of(spec.spark)
     flags = class_archive.flags(runs_in, Path(environment["JAVA_HOME"]))
     conf = named_in(driver_properties(spec, folder, python=runs_in.python, jvm_flags=flags), runs_in.minor)

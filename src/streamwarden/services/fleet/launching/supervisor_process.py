@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from streamwarden import disk
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
@@ -68,9 +69,11 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
         files.write_process(folder, process)
     sent: set[signal.Signals] = set()
     pulse = _Pulse(folder, process) if process is not None else None
+    standby = _Standby(folder)
     while child.poll() is None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
+            standby.turn(child.pid)
             _enforce(folder, child.pid, sent)
             if pulse is not None and signal.SIGKILL not in sent and (problem := pulse.probe()) is not None:
                 sent.add(signal.SIGKILL)
@@ -78,6 +81,8 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
     ended_at = time.time()
     # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
+    if standby.ended_unused():
+        return
     code = child.returncode
     files.write_document(
         folder / files.EXIT,
@@ -118,6 +123,38 @@ def _send(folder: Path, group: int, signum: signal.Signals, **why: str) -> None:
         )
 
 
+class _Standby:
+    """The driver's part in warm standbys: it has one prepared when the driver asks for it; and if this process is a
+    standby itself that somebody dismissed, it ends it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._preparing: subprocess.Popen[bytes] | None = None
+
+    def turn(self, group: int) -> None:
+        """Called each `POLL` seconds while the process of this group lives."""
+        if (self._folder / files.DISMISSED).exists():
+            processes.signal_members(group, signal.SIGKILL)
+        if self._preparing is not None and self._preparing.poll() is not None:
+            self._preparing = None
+        if self._preparing is None and (self._folder / files.WANTED).exists():
+            (self._folder / files.WANTED).unlink(missing_ok=True)
+            self._preparing = _start(self._folder, [sys.executable, "-P", "-m", _PREPARING, str(self._folder)])
+
+    def ended_unused(self) -> bool:
+        """Whether a standby ended that no launch took: nothing is recorded of it, and its folder goes."""
+        files.settle_standby(self._folder, files.DISMISSED)
+        if not (self._folder / files.DISMISSED).exists():
+            return False
+        with contextlib.suppress(OSError):
+            disk.remove_folder(self._folder, below=self._folder.parent.parent)
+        return True
+
+
+_PREPARING: Final = "streamwarden.services.fleet.standbys.preparing"
+"""The module that prepares a standby. This process does not import it: it waits for weeks."""
+
+
 class _Pulse:
     """Detects a driver that is alive but no longer runs: its Python half reports that the JVM does not answer, or, if
     both halves were stopped, the kernel reports the JVM's process as stopped."""
@@ -152,6 +189,8 @@ def _record_exit(folder: Path) -> None:
     url = os.environ.get("STREAMWARDEN_STORE_URL")
     if not url:
         return
+    if (folder / files.LAUNCH).exists():
+        os.nice(10)  # a standby takes over meanwhile, and its supervisor has recorded the exit before
     from streamwarden.adapters.connections import remember_all
     from streamwarden.adapters.store import Store
     from streamwarden.errors import StreamwardenError

@@ -1,0 +1,91 @@
+"""Prepares the standby of a driver: `python -m streamwarden.services.fleet.standbys.preparing FOLDER`.
+
+The driver's supervisor process runs this with its own environment, which is the one that the driver was launched with.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamwarden.adapters.connections import remember_all
+from streamwarden.config.loading import load_catalog
+from streamwarden.config.stored_spec import spec_from_dict
+from streamwarden.errors import StreamwardenError
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.job_files import files_of
+from streamwarden.lifecycle.location import DataUrl
+from streamwarden.lifecycle.supervision.standby import StandbyRecord, is_kept
+from streamwarden.redaction import remember, secrets_of
+from streamwarden.services.fleet.exits.driver_ids import new_driver_id
+from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
+from streamwarden.services.fleet.standbys.fit import fit
+from streamwarden.services.fleet.standbys.waiting import signature
+from streamwarden.stream.spec import StreamSpec
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prepare a standby of the driver of the folder `argv[0]`; what goes wrong is in that driver's log."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # the supervisor process blocks it, for itself alone
+    remember_all(os.environ)
+    try:
+        prepare(Path(argv[0]), os.environ)
+    except (StreamwardenError, OSError) as error:
+        print(f"streamwarden: no standby was prepared: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def prepare(leader: Path, environ: Mapping[str, str]) -> Path | None:
+    """Start a standby beside the driver of `leader`; returns its folder, or None if the stream keeps none any more.
+
+    Raises ConfigError for a stream's file that is broken, ProcessError if the process cannot be started.
+    """
+    spec = _spec(leader)
+    if not is_kept(spec):
+        return None
+    data, now = leader.parents[2], time.time()
+    command = (files.read_document(leader / files.LAUNCH) or {}).get("command")
+    url = environ["STREAMWARDEN_STORE_URL"]
+    environment = driver_environment(spec, data, url, environ, own_spark=command is None)
+    folder = leader.parent / new_driver_id(spec.name, now)
+    write_folder(spec, folder, data, environment, command=command)
+    record = StandbyRecord(
+        stream=spec.name,
+        leader=leader.name,
+        leader_process=files.read_process(leader),
+        prepared_at=now,
+        fit=fit(spec, environment, command),
+        watched=watched(spec),
+    )
+    files.write_document(folder / files.STANDBY, record.to_document())
+    spawn(spec, folder, data, command, environment)
+    return folder
+
+
+def watched(spec: StreamSpec) -> dict[str, tuple[int, ...]]:
+    """The files whose change makes a standby useless, each with its signature now."""
+    paths = [spec.file, spec.job, *map(str, files_of(Path(spec.job))), *spec.spark.py_files]
+    return {path: signature(Path(path)) for path in dict.fromkeys(filter(None, paths))}
+
+
+def _spec(leader: Path) -> StreamSpec:
+    """The stream as the next driver is launched with it: as its leader was, or as its file is since that was changed.
+
+    A launch in Airflow adds what the operator and the connection say, which is known from the leader alone.
+    """
+    document: dict[str, Any] = files.read_spec(leader) or {}
+    remember(*secrets_of(document))
+    spec = spec_from_dict(document)
+    written = signature(Path(spec.file)) if spec.file else ()
+    if not written or written[0] <= (leader / files.SPEC).stat().st_mtime_ns:
+        return spec
+    data, url = leader.parents[2], DataUrl(spec.data_url) if spec.data_url else None
+    return load_catalog(Path(spec.project), data, data_url=url).get(spec.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
