@@ -7,6 +7,8 @@
               inactive=2m    a session silent for longer has ended, at the end of that silence
               time=event     by the events' own time (device_heartbeats_event_time); otherwise by the clock
               late=1m        how late a reading may be, with time=event
+              buckets=256    state by bucket of devices, in a processor of the JVM, for millions of sessions (see
+                             below); 0: state by device, in Python
 
     HEARTBEAT at each point of the grid that finds the session active: how many readings until then, and the last state
     END       at the end of the silence, written at the next point of the grid. The same session id then begins again
@@ -28,6 +30,8 @@ JVM, and the sessions of a device share them. Measured on two cores (`benchmarks
 that writes 50,000 sessions of 5,000 devices takes 7.1 s, which is 6,800 a second, or 200,000 sessions in the 30 seconds
 from one heartbeat to the next. That is the ceiling of one such driver while readings are rare; with one of each session
 in between, 10,000 sessions took 9.1 s, and 33,000 would fill the 30 seconds.
+With `buckets` the same state is kept by a Java class of `spark_jobs/processors` (docs/how-to/sessions-at-scale.md): the
+key is a group of devices, which share a grid and a timer, and no row of the state goes through Python.
 
 Time is processing time: all readings of a batch come at the moment that it was planned, which Spark writes down first
 and gives again when the batch runs again; their order is that of the files (modification, name) and their lines, or of
@@ -57,7 +61,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.functions import timestamp_millis
+from pyspark.sql.functions import crc32, timestamp_millis
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamwarden.errors import ConfigError
@@ -72,7 +76,7 @@ OUTPUT = """
     device_id STRING, session_id STRING, kind STRING, at_ms BIGINT, number BIGINT, started_ms BIGINT, readings BIGINT,
     added BIGINT, state STRING
 """
-DEFAULTS: Final = {"heartbeat": "30s", "inactive": "2m", "time": "processing", "late": "1m"}
+DEFAULTS: Final = {"heartbeat": "30s", "inactive": "2m", "time": "processing", "late": "1m", "buckets": "0"}
 
 
 def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
@@ -80,22 +84,33 @@ def build(spark: SparkSession, spec: StreamSpec) -> DataFrame:
     rules = rules_of(spec.args, spec.file)
     remember = _milliseconds_to_remember(spec, rules)
     readings = _by_event(spark, spec, rules) if rules.by_event else _by_clock(spark, spec)
-    mode = "EventTime" if rules.by_event else "ProcessingTime"
-    return (
-        readings.groupBy("device_id")
-        .transformWithState(Heartbeats(rules, remember), OUTPUT, "Append", mode)
-        .select(
-            "device_id",
-            "session_id",
-            "kind",
-            timestamp_millis("at_ms").alias("at"),
-            "number",
-            timestamp_millis("started_ms").alias("started_at"),
-            "readings",
-            "added",
-            "state",
-        )
+    written = _in_jvm(readings, rules, remember) if rules.buckets else _in_python(readings, rules, remember)
+    return written.select(
+        "device_id",
+        "session_id",
+        "kind",
+        timestamp_millis("at_ms").alias("at"),
+        "number",
+        timestamp_millis("started_ms").alias("started_at"),
+        "readings",
+        "added",
+        "state",
     )
+
+
+def _in_python(readings: DataFrame, rules: Rules, remember: int | None) -> DataFrame:
+    mode = "EventTime" if rules.by_event else "ProcessingTime"
+    return readings.groupBy("device_id").transformWithState(Heartbeats(rules, remember), OUTPUT, "Append", mode)
+
+
+def _in_jvm(readings: DataFrame, rules: Rules, remember: int | None) -> DataFrame:
+    """The same by the Java class of `spark_jobs/processors`, by bucket of devices."""
+    by_bucket = readings.withColumn("bucket", (crc32("device_id") % rules.buckets).cast("int"))
+    processor: Any = readings.sparkSession._jvm.streamwarden.sessions.Heartbeats  # type: ignore[union-attr]
+    written = processor.over(
+        by_bucket._jdf, rules.buckets, rules.heartbeat, rules.inactive, remember or 0, rules.by_event
+    )
+    return type(readings)(written, readings.sparkSession)
 
 
 def _by_clock(spark: SparkSession, spec: StreamSpec) -> DataFrame:
@@ -136,6 +151,7 @@ class Rules(NamedTuple):
     inactive: int
     by_event: bool
     late: int
+    buckets: int
 
 
 class Reading(NamedTuple):
@@ -267,7 +283,9 @@ def rules_of(args: Sequence[str], where: str = "") -> Rules:
     if not by_event and any(arg.startswith("late=") for arg in args):
         raise _wrong(f"late={given['late']}", where)  # by the clock nothing is late
     heartbeat, inactive, late = (_milliseconds(name, given[name], where) for name in ("heartbeat", "inactive", "late"))
-    return Rules(heartbeat, inactive, by_event, late)
+    if not given["buckets"].isdigit():
+        raise _wrong(f"buckets={given['buckets']}", where)
+    return Rules(heartbeat, inactive, by_event, late, int(given["buckets"]))
 
 
 def _milliseconds(name: str, duration: str, where: str) -> int:
@@ -283,7 +301,8 @@ def _milliseconds(name: str, duration: str, where: str) -> int:
 def _wrong(arg: str, where: str) -> ConfigError:
     return ConfigError(
         f"args: {arg!r}",
-        expected="heartbeat=DURATION, inactive=DURATION, time=processing; or time=event, and with it late=DURATION",
+        expected="heartbeat=DURATION, inactive=DURATION, buckets=NUMBER, time=processing; or time=event, and with it "
+        "late=DURATION",
         where=where,
         next_step="correct `args` in the stream's file",
     )

@@ -6,14 +6,15 @@ after another must come to the same. With time=event the answer is exact whateve
 that were too late; by the clock a reading's time is that of its batch.
 
 The question: each device has a grid of moments, `heartbeat` apart: those whose distance from the CRC-32 of its id (Unix
-ms) is a multiple of it. A session is active from its first reading until it is silent for longer than `inactive`. At
-each moment of the grid, for each active session: how many readings has it had, how many since its last row, what was
-its last state? For each session that ended: the same once more, at the end of the silence. Sessions of a device are
-numbered in their order, from one again when it was forgotten: by the clock with `state.ttl`, that long after the batch
-in which its last session began was due; else at the first moment of the grid at which none is active. A row comes out
-in the first batch whose clock (its own time, or its watermark) has passed the moment of the grid at which it is due.
-Left out is what is later than `late`, and a line that is not a valid reading: not a JSON object, a field of another
-type or missing, or (by events' time) a time more than an hour ahead of its file.
+ms) is a multiple of it. With `buckets`, devices whose CRC-32 has the same remainder share a grid, and these grids are
+spread evenly over a heartbeat. A session is active from its first reading until it is silent for longer than
+`inactive`. At each moment of the grid, for each active session: how many readings has it had, how many since its last
+row, what was its last state? For each session that ended: the same once more, at the end of the silence. Sessions of a
+device are numbered in their order, from one again when it was forgotten: by the clock with `state.ttl`, that long after
+the batch in which its last session began was due; else at the first moment of the grid at which none is active. A row
+comes out in the first batch whose clock (its own time, or its watermark) has passed the moment of the grid at which it
+is due. Left out is what is later than `late`, and a line that is not a valid reading: not a JSON object, a field of
+another type or missing, or (by events' time) a time more than an hour ahead of its file.
 """
 
 from __future__ import annotations
@@ -70,15 +71,18 @@ class _Rules:
     late: int
     by_event: bool
     ttl: float | None
+    buckets: int
 
     def next(self, device: str, at: int) -> int:
         """The first moment of the device's grid that is not before `at`."""
         phase = zlib.crc32(device.encode())
+        if self.buckets:
+            phase = phase % self.buckets * self.heartbeat // self.buckets
         return -((phase - at) // self.heartbeat) * self.heartbeat + phase
 
 
 def _rules(facts: RunFacts) -> _Rules:
-    given = {"heartbeat": "30s", "inactive": "2m", "late": "1m", "time": "processing"}
+    given = {"heartbeat": "30s", "inactive": "2m", "late": "1m", "time": "processing", "buckets": "0"}
     given |= dict(arg.split("=", 1) for arg in facts.args)
     return _Rules(
         heartbeat=_milliseconds(given["heartbeat"]),
@@ -86,6 +90,7 @@ def _rules(facts: RunFacts) -> _Rules:
         late=_milliseconds(given["late"]),
         by_event=given["time"] == "event",
         ttl=facts.ttl,
+        buckets=int(given["buckets"]),
     )
 
 

@@ -21,6 +21,7 @@
     │   │   └── TableInputGone     a table no longer has the commits or files that a batch has to read
     │   └── SourceUnresponsive the service that holds the input does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
+    │   ├── BatchUnknown       nobody can say whether the output has a batch that is to run again
     │   └── ScriptFailed       a script ended with a status other than 0; only the exception that it raised says why
     ├── DrillError
     │   └── DrillAborted       a precondition of a drill does not hold, so nothing was broken
@@ -169,6 +170,10 @@ class SourceUnresponsive(SourceError):
 
 class JobError(StreamwardenError):
     """The job's module cannot be imported or does not build a query."""
+
+
+class BatchUnknown(JobError):
+    """The output no longer shows whether it has a batch that an earlier driver may have written."""
 
 
 class ScriptFailed(JobError):

@@ -28,7 +28,7 @@ _BATCH_PHASES: Final = ("walCommit", "addBatch", "commitOffsets")
 """Phases that Spark times only when it plans and executes a batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OperatorProgress:
     """One stateful operator in one batch. Spark's times are sums over the operator's tasks, in milliseconds.
 
@@ -52,7 +52,7 @@ class OperatorProgress:
     custom: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SourceProgress:
     description: str
     end_offset: Any
@@ -70,6 +70,8 @@ class Progress:
         durations_ms: phase -> milliseconds (`triggerExecution`, `addBatch`, `walCommit`, `commitOffsets`, …).
         watermark: event-time watermark in force in this batch, Unix seconds, or None.
         event_time_max: largest event time seen in the batch, Unix seconds, or None.
+        has_watermark: whether the query has a watermark, also one that is not in force yet.
+        raw: the report itself; empty where only its compact form was read.
     """
 
     query_id: str
@@ -88,6 +90,7 @@ class Progress:
     sources: tuple[SourceProgress, ...]
     sink: str
     observed_metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    has_watermark: bool = False
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -174,6 +177,7 @@ def parse_progress(text: str | Mapping[str, Any]) -> Progress:
         sources=tuple(_source(item) for item in body.objects("sources")),
         sink=_Fields(body.object("sink")).text("description") or "",
         observed_metrics=body.nested("observedMetrics"),
+        has_watermark="watermark" in body.object("eventTime"),
         raw=raw,
     )
 

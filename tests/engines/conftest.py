@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.connections import variable
 from streamwarden.services.replay.replay import replay
-from support.servers import hadoop
+from support.servers import hadoop, object_store
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +21,14 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("flights")
     replay(folder, rows_per_file=500, limit=6_000)
     return folder
+
+
+@pytest.fixture(scope="module")
+def lake() -> Iterator[object_store.ObjectStore]:
+    """An object store, to which the connection `lake` leads."""
+    with object_store.running(jars=False) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variable("lake"), store.connection())
+        yield store
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.adapters.jvm import maven
-from streamwarden.adapters.jvm.connectors import connectors
-from streamwarden.checkpoint.spark_support import parsed
 from streamwarden.services.replay.topic import replay_to_topic
 from support.servers import kafka_broker, object_store
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.drivers import QUICK
-from support.spark.environments import RELEASES, environment, key_of
+from support.spark.environments import RELEASES, environment, fetch, key_of
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(1200)]
 
@@ -29,9 +26,7 @@ BUCKET = f"s3a://{object_store.BUCKET}"
 
 def spark_on(release: str, *names: str) -> str:
     """The `spark` of a stream's file: the environment with this release, whose jars of these connectors are fetched."""
-    for name in names:
-        connector = connectors()[name]
-        maven.resolve(connector.pom, connector.profile(parsed(release)))
+    fetch(release, *names)
     python = environment(release, "kafka", "verify")
     return json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK} | key_of(python))
 
@@ -46,13 +41,6 @@ def events() -> Iterator[kafka_broker.Broker]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def lake() -> Iterator[object_store.ObjectStore]:
-    with object_store.running(jars=False) as store, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(variable("lake"), store.connection())
-        yield store
-
-
 @dataclass(frozen=True)
 class Judged:
     """The verdict of a drill `kill_driver`, and what its twin counted."""
@@ -65,6 +53,7 @@ class Judged:
 def killed(root: Path, **stream: Any) -> Judged:
     with drill_project(root, fault="kill_driver", oracle="twin", batches=12, min_records=1000, **stream) as workspace:
         run = run_drill(workspace)
+    assert "twin" in run.facts, run.reason
     assert run.facts["twin"]["alone"]
     return Judged(run.passed, run.reason, run.facts["twin"]["outcome"])
 

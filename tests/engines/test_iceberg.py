@@ -10,8 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streamwarden.adapters.iceberg.metadata import BATCH, QUERY
 from streamwarden.adapters.iceberg.table import table_of
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.cli.exit_codes import Exit
+from streamwarden.sinks.iceberg.other_writer import FolderCatalog
+from streamwarden.sinks.iceberg.sink import IcebergSink
 from streamwarden.stream.spec import StreamSpec
 from support.spark.drill_project import audited, drill_project, run_and_stop, run_drill
 from support.spark.environments import spark_with
@@ -89,6 +94,43 @@ def test_a_fork_goes_on_with_the_rows_of_its_origin(spark: str, flights: Path, t
         assert table_of(spec) == before
     assert before is not None
     assert run.passed, run.reason
+
+
+@pytest.mark.parametrize("has_it", [True, False], ids=["said rightly", "said wrongly"])
+def test_a_driver_that_cannot_know_whether_the_table_has_a_batch_writes_nothing_until_a_person_says_so(
+    has_it: bool, spark: str, flights: Path, tmp_path: Path
+) -> None:
+    """A crash before `commits/N`; then another program compacts the table and expires every snapshot of the stream. The
+    person's way out is a snapshot without rows. Said wrongly it doubles the rows of the batch: the negative control."""
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", spark=spark, **SMALL) as workspace:
+        spec = run_and_stop(workspace, 4)
+        newest = max(int(file.name) for file in Path(spec.checkpoint, "commits").iterdir() if file.name.isdigit())
+        for name in (f"{newest}", f".{newest}.crc"):
+            Path(spec.checkpoint, "commits", name).unlink()
+        assert isinstance(spec.sink, IcebergSink)
+        other, before = spec.sink.other_writer(spec), keys(spec)
+        assert other.compact()
+        assert other.clean().versions
+        driver = workspace.fleet.start(spec, launched_by="test").record
+        ended = workspace.fleet.wait(driver.driver_id, timeout=300).exit
+        assert ended is not None
+        assert (ended.cause, ended.curable) == ("table_batch_unknown", False), ended
+        assert f"may have written batch {newest}" in ended.message
+        assert keys(spec) == before
+        table = FolderCatalog(spec).load()
+        assert table is not None
+        said = {QUERY: read_query_id(open_path(spec.checkpoint)) or "", BATCH: str(newest if has_it else newest - 1)}
+        table.append(table.schema().as_arrow().empty_table(), snapshot_properties=said)
+        run_and_stop(workspace, newest + 2)
+        after = keys(spec)
+    assert (len(after) == len(set(after))) is has_it
+    assert set(after) > set(before)
+
+
+def keys(spec: StreamSpec) -> list[object]:
+    """The key of each row of the table: a window is written once."""
+    output = spec.sink.read(spec, {}, committed=None, first=0, deduplicated=True)  # type: ignore[attr-defined]
+    return sorted((key for key, _ in output.keyed(("window_start", "origin", "carrier"), ())), key=str)
 
 
 def newest_file(spec: StreamSpec) -> Path:

@@ -43,13 +43,6 @@ def test_the_window_goes_on_when_a_new_checkpoint_begins_at_batch_zero(store: St
     assert ids(store.batches.window(STREAM, limit=3)) == [101, 0, 1]
 
 
-def test_many_windows_at_once_are_what_one_at_a_time_are(store: Store) -> None:
-    for name in ("a", "b"):
-        store.batches.upsert_many(name, [report(batch_id) for batch_id in range(5)])
-    names = ["a", "b", "nobody"]
-    assert store.batches.windows(names, limit=3) == {name: store.batches.window(name, limit=3) for name in names}
-
-
 def test_the_first_batch_of_each_run_is_found_however_old_it_is(store: Store) -> None:
     """An idle trigger is not a batch, and a run that the store does not know is left out."""
     store.batches.upsert_many(STREAM, [report(number, run_id="one") for number in range(3)])

@@ -211,6 +211,24 @@ class TestVerdicts:
         ]
         assert len(store.verdicts.changes("flights", 3)) == 1
 
+    def test_of_a_verdict_that_says_the_same_again_the_time_is_kept(self, store: Store) -> None:
+        before, after = self.verdict(Status.OK, 1), self.verdict(Status.OK, 2)
+        store.verdicts.save([before])
+        previous = {"flights": {"state_size": store.verdicts.latest()[0]}}
+        store.verdicts.save([after, self.verdict(Status.OK, 2, check="backlog")], previous)
+        assert store.verdicts.latest() == (self.verdict(Status.OK, 2, check="backlog"), after)
+        assert len(store.verdicts.changes("flights", 0)) == 2
+
+    def test_what_another_evaluator_stored_meanwhile_is_not_taken_for_the_same(self, store: Store) -> None:
+        """`watch` and the health DAG evaluate side by side."""
+        store.verdicts.save([self.verdict(Status.OK, 1)])
+        previous = {"flights": {"state_size": store.verdicts.latest()[0]}}
+        store.verdicts.save([self.verdict(Status.CRITICAL, 2)])
+        store.verdicts.save([self.verdict(Status.OK, 3)], previous)
+        assert store.verdicts.latest() == (self.verdict(Status.OK, 3),)
+        statuses = [verdict.status for verdict in store.verdicts.changes("flights", 0)]
+        assert statuses == [Status.OK, Status.CRITICAL, Status.OK]
+
     def test_no_verdict_is_no_work(self, store: Store) -> None:
         store.verdicts.save([])
         assert store.verdicts.latest() == ()
@@ -247,6 +265,18 @@ class TestIncidents:
         store.incidents.save(ended)
         store.incidents.save(replace(INCIDENT, updated_at=201))
         assert store.incidents.recent() == (ended,)
+
+    def test_many_are_updated_at_once_and_none_is_reopened(self, store: Store) -> None:
+        ended = replace(INCIDENT, status=Status.OK, resolved_at=200, reason="ann stopped the stream")
+        other = replace(INCIDENT, incident_id="incident-2", check="backlog")
+        for incident in (INCIDENT, other, ended):
+            store.incidents.save(incident)
+        worse = replace(other, status=Status.CRITICAL, evidence={"batch": 8}, updated_at=201)
+        store.incidents.update([replace(INCIDENT, updated_at=201), worse])
+        assert store.incidents.open() == (worse,)
+        assert {each.incident_id: each for each in store.incidents.recent()}["incident-1"] == ended
+        store.incidents.update([replace(worse, status=Status.OK, resolved_at=202)])
+        assert store.incidents.open() == ()
 
     def test_the_streams_that_should_be_stopped_do_not_alarm(self, store: Store) -> None:
         for number, stream in enumerate(("flights", "flights/arrivals", "flights_late", "clicks")):

@@ -25,6 +25,7 @@ def shipped(spark: SparkSpec, project: Path) -> SparkSpec:
         spark,
         python=resolve(spark.python, project) if spark.python else spark.python,
         keytab=resolve(spark.keytab, project) if spark.keytab else spark.keytab,
+        maven=resolve(spark.maven, project) if spark.maven else spark.maven,
         py_files=tuple(resolve(file, project) for file in spark.py_files),
         archives=tuple(_archive(archive, project) for archive in spark.archives),
     )
@@ -51,6 +52,7 @@ def cluster_problems(spark: SparkSpec) -> list[Problem]:
         *_kerberos(spark),
         *_files("py_files", spark.py_files, _PYTHON),
         *_files("archives", spark.archives, _PACKED),
+        *_maven(spark),
     ]
 
 
@@ -108,6 +110,12 @@ def _kerberos(spark: SparkSpec) -> Iterator[Problem]:
     if spark.keytab is not None and not is_file(spark.keytab):
         allowed = "a file on this host that the user who launches the stream can read"
         yield Problem(key=("spark", "keytab"), observed=f"there is no file {show(spark.keytab)}", allowed=allowed)
+
+
+def _maven(spark: SparkSpec) -> Iterator[Problem]:
+    if spark.maven is not None and not is_file(spark.maven):
+        allowed = "the pom.xml of a Maven project"
+        yield Problem(key=("spark", "maven"), observed=f"there is no file {show(spark.maven)}", allowed=allowed)
 
 
 def _files(key: str, files: tuple[str, ...], endings: tuple[str, ...]) -> Iterator[Problem]:

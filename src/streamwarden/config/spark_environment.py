@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamwarden.adapters.jvm.connectors import brought_along, connectors, needed
-from streamwarden.adapters.jvm.environments import SparkEnvironment, named
+from streamwarden.adapters.jvm.environments import SparkEnvironment, making, named
 from streamwarden.checkpoint.spark_support import METHODS, NEWEST, PROGRAMS, SETTINGS, SUPPORTED, Feature, lacks, shown
 from streamwarden.clusters import manager_of
 from streamwarden.errors import ConfigError
@@ -98,8 +98,8 @@ def _connectors(spec: StreamSpec, runs_in: SparkEnvironment | None) -> Iterator[
             continue
         fits = connector.sparks
         allowed = f"an environment with Spark {fits}"
-        step = f"name the interpreter of such an environment in `spark.python` (`streamwarden prepare --{name}` fetches"
-        step += " the jars)"
+        step = "name the interpreter of such an environment in `spark.python`; if there is none, run: "
+        step += f"{making(max(connector.profiles))} (`streamwarden prepare --{name}` fetches the jars)"
         if runs_in is not None:
             allowed += f", or a {connector.artifact} for Spark {runs_in.version} in spark.jars or spark.jars.packages"
             step += f"; or name the artifact in `spark.conf`: it ends in _{runs_in.scala}:{runs_in.version}"

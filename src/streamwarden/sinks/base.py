@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from streamwarden.drills.ports import Arrivals, HeldTable
+    from streamwarden.drills.tables import OtherWriter
 
 WRITTEN_BY: Final = "__written_by"
 """Of a row that an audit reads from a service: the batch that wrote it."""
@@ -319,6 +320,16 @@ class Sink(SinkSpec, ABC):
     def hold(self, spec: StreamSpec) -> AbstractContextManager[HeldTable]:
         """Lock the sink's table. Raises DrillError if it cannot be reached, or the sink has none."""
         raise self._without_service(spec)
+
+    def other_writer(self, spec: StreamSpec) -> OtherWriter:
+        """Another program that writes the sink's table, on this host. Raises DrillError if the sink is no table of
+        files."""
+        raise DrillError(
+            f"the sink of {spec.name} is of kind {self.kind}, which is no table of files",
+            expected="a sink of the kind delta or iceberg",
+            where=f"sink.kind of {spec.name}",
+            next_step="drill this stream with a fault that needs no such table, such as `kill_driver`",
+        )
 
     def _without_service(self, spec: StreamSpec) -> DrillError:
         return DrillError(

@@ -26,17 +26,29 @@ def require_key(spec: StreamSpec, schema: StructType) -> None:
         )
 
 
-def merge_statement(table: str, view: str, key: Sequence[str]) -> str:
+def merge_statement(table: str, view: str, key: Sequence[str], columns: Sequence[str] = ()) -> str:
     """The MERGE of the view's rows into a table: a row replaces the one of the same key, in which null is a value.
 
     Args:
         table: as SQL names it, quoted.
+        columns: the columns that are written; empty: all those of the table.
     """
     same = " AND ".join(f"t.{quoted(name)} <=> b.{quoted(name)}" for name in key)
+    names, values = (", ".join(f"{side}{quoted(name)}" for name in columns) for side in ("", "b."))
+    changed = ", ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in columns) or "*"
+    inserted = f"({names}) VALUES ({values})" if columns else "*"
     return (
         f"MERGE INTO {table} t USING {quoted(view)} b ON {same} "
-        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        f"WHEN MATCHED THEN UPDATE SET {changed} WHEN NOT MATCHED THEN INSERT {inserted}"
     )
+
+
+def columns_to_merge(table: Sequence[str], batch: Sequence[str]) -> Sequence[str]:
+    """The columns to name in a MERGE into a table that has got more columns than the batch: `*` would ask the batch for
+    each of them. Empty if the batch has them all."""
+    has = {name.lower() for name in batch}
+    lacks = [name for name in table if name.lower() not in has]
+    return [name for name in table if name.lower() in has] if lacks else ()
 
 
 def quoted(name: str) -> str:

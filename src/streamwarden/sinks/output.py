@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.sinks.columns import table_of, values_of
@@ -134,6 +134,20 @@ class Output:
         rows = (row for part in self.parts for row in part.rows((*keys, *values)))
         return [(row[: len(keys)], row[len(keys) :]) for row in rows]
 
+    def without_nulls_of(self, column: str) -> Output:
+        """This output without a column that has nothing but nulls; the same output if it has a value, or there is no
+        such column."""
+        parts = [part for part in self.parts if column in part.table.column_names]
+        if column not in self.columns or any(part.table[column].null_count < part.count for part in parts):
+            return self
+        return replace(
+            self,
+            columns=tuple(name for name in self.columns if name != column),
+            parts=[_without(part, column) for part in self.parts],
+            types={name: types for name, types in self.types.items() if name != column},
+            notes={**self.notes, "only_nulls": column},
+        )
+
     def locate(self, row: int) -> tuple[Part, int]:
         """The part that holds the row with this number, and the row's place in it."""
         for part in self.parts:
@@ -154,3 +168,8 @@ def part_of(columns: Mapping[str, Sequence[object]], count: int, batches: Sequen
     return Part(
         table=table_of(columns), count=count, batches=None if batches is None else pa.array(batches, pa.int64())
     )
+
+
+def _without(part: Part, column: str) -> Part:
+    names = [name for name in part.table.column_names if name != column]
+    return replace(part, table=part.table.select(names))

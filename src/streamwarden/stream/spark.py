@@ -63,6 +63,10 @@ class SparkSpec:
     """file with its key; null: the Spark connection's"""
     py_files: tuple[str, ...] = ()
     """`.py`, `.zip`, `.egg` files, shipped to every executor and put on its Python path"""
+    maven: str | None = None
+    """`pom.xml` of a Maven project of your own, such as stateful processors in Java (see
+    [sessions at scale](../how-to/sessions-at-scale.md)); driver and executors get the jar that
+    `streamwarden prepare --maven` builds"""
     archives: tuple[str, ...] = ()
     """archives that are unpacked next to every executor, as `FILE#FOLDER`"""
     conf: dict[str, str] = field(default_factory=dict)

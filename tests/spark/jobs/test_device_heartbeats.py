@@ -8,6 +8,8 @@ By the clock:
 
 By the events' time: a driver killed in mid-batch, and one that brings it to its end; readings that come too late.
 
+Each of the two in Python, and in the JVM by buckets of devices.
+
 Spark runs transformWithState on RocksDB only (test_user_sessions), so nothing runs on the other backend.
 """
 
@@ -25,6 +27,8 @@ from typing import Any
 
 import pytest
 
+from streamwarden.adapters.jvm.environments import own
+from streamwarden.adapters.jvm.maven_project import build
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
@@ -43,6 +47,7 @@ from support.spark.verdicts import verify
 pytestmark = pytest.mark.spark
 
 JOB = REPOSITORY / "spark_jobs" / "device_heartbeats.py"
+PROCESSORS = REPOSITORY / "spark_jobs" / "processors" / "pom.xml"
 FILES, READINGS = 10, 12
 DEVICES = ("d-1", "d-2", "größe")
 BAD = (
@@ -64,6 +69,12 @@ EVERY = TriggerSpec(processing_time=2.0)
 
 
 # By the clock
+
+
+def in_jvm(spec: StreamSpec) -> StreamSpec:
+    """The stream with the processor of `spark_jobs/processors`."""
+    build(PROCESSORS, own())
+    return replace(spec, args=(*spec.args, "buckets=2"), spark=replace(spec.spark, maven=str(PROCESSORS)))
 
 
 def stream(made: Project, **changes: Any) -> StreamSpec:
@@ -118,15 +129,13 @@ class Story:
         self.malformed = 0
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    with project(tmp_path_factory.mktemp("device_heartbeats")) as it:
-        yield it
+@pytest.fixture(scope="module", params=["python", "jvm"])
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    with project(tmp_path_factory.mktemp("device_heartbeats")) as made:
+        yield lived(made, in_jvm(stream(made)) if request.param == "jvm" else stream(made))
 
 
-@pytest.fixture(scope="module")
-def story(made: Project) -> Story:
-    spec = stream(made)
+def lived(made: Project, spec: StreamSpec) -> Story:
     found = Story(spec, sum(publish(made, number) for number in range(FILES)))
 
     found.killed_in = kill_in_mid_batch(made, spec, after=1)
@@ -235,8 +244,9 @@ def test_forged_heartbeats_are_caught(story: Story, tmp_path: Path) -> None:
 
 @by_the_clock
 def test_another_interval_or_ttl_than_the_jobs_is_caught(story: Story) -> None:
-    assert not verify(replace(story.spec, args=("heartbeat=1s", "inactive=12s"))).exactly_once
-    assert not verify(replace(story.spec, args=("heartbeat=2s", "inactive=13s"))).exactly_once
+    more = story.spec.args[2:]
+    assert not verify(replace(story.spec, args=("heartbeat=1s", "inactive=12s", *more))).exactly_once
+    assert not verify(replace(story.spec, args=("heartbeat=2s", "inactive=13s", *more))).exactly_once
     assert verify(replace(story.spec, state=StateSpec(ttl=86_400.0))).wrong > 0
 
 
@@ -281,10 +291,11 @@ def timed_lines() -> list[list[str]]:
     return files
 
 
-@pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+@pytest.fixture(scope="module", params=["python", "jvm"])
+def timed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("by_event")) as made:
         spec = repository_stream("device_heartbeats_event_time", made.data, Backend.ROCKSDB)
+        spec = in_jvm(spec) if request.param == "jvm" else spec
         publish_all(Path(str(spec.source.path)), timed_lines())
         yield survive(made, [spec])
 

@@ -17,7 +17,7 @@ LONG: Final = 240.0
 """Seconds; see the tests of a stream that survives Airflow."""
 
 AUDITED: Final = 4 * LONG
-"""Seconds until a drill is given up: it audits twice, and an audit leaves the processor to whatever else runs here."""
+"""Seconds until a drill is given up: it audits twice, and an audit has the lowest priority on the processor."""
 
 KILL_LIVE: Final = """
 name: kill_live

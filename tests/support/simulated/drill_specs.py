@@ -25,6 +25,8 @@ SINKS = {
     "postgresql": {"kind": "postgresql", "connection": "warehouse", "table": "flights", "key": ["id"]},
     "kafka": {"kind": "kafka", "connection": "events", "topic": "departures", "key": ["id"]},
     "parquet": {"kind": "parquet", "path": "/data/departures"},
+    "delta": {"kind": "delta", "path": "/data/departures"},
+    "iceberg": {"kind": "iceberg", "path": "/data/lake/departures"},
     "script": {"kind": "script"},
 }
 

@@ -25,6 +25,7 @@ from streamwarden.drills.faults.service_outage import SERVICES
 from streamwarden.drills.faults.sink.kill_after_database_commit import ARRIVALS
 from streamwarden.drills.faults.sink.sink_failing import FOLDER
 from streamwarden.drills.faults.sink.sink_locked import TABLE
+from streamwarden.drills.faults.table.other_writer import WRITERS
 from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.records.exercised import NotExercised
@@ -51,6 +52,7 @@ from support.simulated.drill_specs import declared
 from support.simulated.drill_topics import SimulatedTopic
 from support.simulated.driver_spark import SimulatedSpark
 from support.simulated.journals import Journals
+from support.simulated.lake_table import OF_TABLES, SimulatedLakeTable
 from support.simulated.service import SimulatedService
 from support.simulated.streams import SimulatedStreams
 from support.simulated.table import SimulatedTable
@@ -84,6 +86,7 @@ class World:
     functions: bool = False  # a function of foreachBatch writes
     not_exercised: tuple[NotExercised, ...] = ()
     batch_seconds: float = 2.0
+    between: float | None = None  # seconds from a commit to the next plan; None: 0.1 for a fault of a table, else 0
     total_batches: int = 12
     refusal: DrillAborted | None = None
     fork_error: StreamwardenError | None = None
@@ -144,6 +147,7 @@ class World:
         self.copies: Copies | None = None
         self.clock_steps: tuple[float, ...] = ()
         self.table = SimulatedTable(self)
+        self.lake = SimulatedLakeTable(self)
         self.clock = SimulatedClock(self)
         self.spark = SimulatedSpark(self)
         self.forks_made = 0
@@ -163,8 +167,11 @@ class World:
         kinds = {fault.kind for drill in drills for fault in drill.sequence}
         if self.sink is None:
             topic = "kill_after_topic_write" in kinds
-            self.sink = "kafka" if topic else "parquet" if kinds & OF_FOLDERS else "postgresql"
+            table = "delta" if kinds & OF_TABLES else "postgresql"
+            self.sink = "kafka" if topic else "parquet" if kinds & OF_FOLDERS else table
         self.master = self.master or ("local[2]" if "upgrade_spark" in kinds else "spark://one:7077")
+        if self.between is None:
+            self.between = 0.1 if kinds & OF_TABLES else 0.0
         if self.source is None:
             self.source = "files" if kinds & OF_FILES else "kafka"
         ports = Ports(
@@ -186,6 +193,7 @@ class World:
                 ARRIVALS: self,
                 TABLE: self,
                 FOLDER: self,
+                WRITERS: self.lake,
                 TOPIC: self.input,
                 EXECUTORS: self.cluster,
                 SERVICES: self.service,
@@ -247,6 +255,8 @@ class World:
                 self._end(driver, ExitKind.STOPPED, cut_batch=False)
             elif len(self.committed) >= self.total_batches:
                 self._at_end(driver)
+            elif self.between:
+                driver.next_event = self.time + self.between
             else:
                 self._plan(driver)
         elif running is not None:  # a batch that an earlier life planned is run again

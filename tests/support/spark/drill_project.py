@@ -126,6 +126,13 @@ def drill_project(
     ):
         (root / "config" / folder).mkdir(parents=True)
         (root / "config" / folder / f"{name}.yaml").write_text(text)
+    with opened(root) as workspace:
+        yield workspace
+
+
+@contextmanager
+def opened(root: Path) -> Iterator[Workspace]:
+    """The workspace of the project in `root`. At the end nothing that it started may still run."""
     with Workspace.open(project=root, data=root / "var") as workspace:
         yield workspace
     deadline = time.monotonic() + 60  # a supervisor process records its driver's end, then it ends too
@@ -156,18 +163,18 @@ def run_drill(workspace: Workspace, name: str = "drill", **instead: type[Fault])
         return workspace.drill_engine().run(name)
 
 
-def run_and_stop(workspace: Workspace, batches: int) -> StreamSpec:
+def run_and_stop(workspace: Workspace, batches: int, stream: str = "flights") -> StreamSpec:
     """Start the project's stream, and stop it after some batches."""
-    spec = workspace.stream("flights")
+    spec = workspace.stream(stream)
     workspace.fleet.start(spec, launched_by="test")
     await_commits(Path(spec.checkpoint), batches)
-    workspace.fleet.stop("flights", requested_by="test", reason="the test")
+    workspace.fleet.stop(stream, requested_by="test", reason="the test")
     return spec
 
 
-def audited(workspace: Workspace) -> Answer:
+def audited(workspace: Workspace, stream: str = "flights") -> Answer:
     """An audit of the project's stream: it exits with 0 if the books balance, with 1 if they do not."""
-    return in_process(workspace.project, "audit", "flights", "--share", "1", "--json")
+    return in_process(workspace.project, "audit", stream, "--share", "1", "--json")
 
 
 def await_commits(checkpoint: Path, count: int) -> None:

@@ -57,13 +57,25 @@ def environment(release: str, *extras: str) -> Path:
     return python
 
 
+def python_with(connector: str, *more: str, extras: tuple[str, ...] = ()) -> Path:
+    """The interpreter of the environment with the Spark of this connector's jars. Its jars are fetched, and those of
+    `more` connectors for that Spark."""
+    (release,) = (release for release in RELEASES if parsed(release) == connectors()[connector].usual)
+    fetch(release, connector, *more)
+    return environment(release, *extras)
+
+
+def fetch(release: str, *names: str) -> None:
+    """Fetch the jars of these connectors for this Spark."""
+    for name in names:
+        connector = connectors()[name]
+        maven.resolve(connector.pom, connector.profile(parsed(release)))
+
+
 def spark_with(connector: str) -> str:
     """The `spark` of a stream's file: an environment with the Spark of this connector's jars, which are fetched."""
-    found = connectors()[connector]
-    maven.resolve(found.pom)
-    (release,) = (release for release in RELEASES if parsed(release) == found.usual)
     given = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
-    return json.dumps(given | key_of(environment(release)))
+    return json.dumps(given | key_of(python_with(connector)))
 
 
 def key_of(python: Path) -> dict[str, str]:

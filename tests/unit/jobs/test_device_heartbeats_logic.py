@@ -256,7 +256,19 @@ def test_devices_do_not_beat_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "arg", ["30s", "heartbeat=", "heartbeat=soon", "inactive=0", "inactive=-1", "time=wall", "late=1m", "=1s", "ttl=1d"]
+    "arg",
+    [
+        "30s",
+        "heartbeat=",
+        "heartbeat=soon",
+        "inactive=0",
+        "inactive=-1",
+        "time=wall",
+        "late=1m",
+        "=1s",
+        "ttl=1d",
+        "buckets=-1",
+    ],
 )
 def test_args_that_make_no_sense_are_refused(arg: str) -> None:
     with pytest.raises(ConfigError, match="args: "):
@@ -264,8 +276,8 @@ def test_args_that_make_no_sense_are_refused(arg: str) -> None:
 
 
 def test_the_rules_have_defaults() -> None:
-    assert JOB.rules_of(()) == (30_000, 120_000, False, 60_000)
-    assert JOB.rules_of(("time=event", "late=10m", "heartbeat=250 ms")) == (250, 120_000, True, 600_000)
+    assert JOB.rules_of(()) == (30_000, 120_000, False, 60_000, 0)
+    assert JOB.rules_of(("time=event", "late=10m", "heartbeat=250 ms", "buckets=8")) == (250, 120_000, True, 600_000, 8)
 
 
 def test_a_ttl_by_events_time_is_refused_with_the_reason() -> None:

@@ -1,17 +1,23 @@
-"""`new` writes a stream that validates as it is, and never touches what exists. Run with Spark: tests/spark."""
+"""`new` writes a stream that validates as it is, and never touches what exists. Run with Spark:
+tests/engines/test_lake_templates.py and tests/integration/test_wheel.py."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.jvm.connectors import connectors
+from streamwarden.adapters.jvm.environments import SparkEnvironment, making, own
 from streamwarden.cli.app import run
 from streamwarden.cli.exit_codes import Exit
+from streamwarden.config import spark_environment
 from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.errors import ConfigError
@@ -29,11 +35,32 @@ from streamwarden.services.scaffolding.new_stream import (
     new_stream,
     rendered,
 )
+from streamwarden.services.scaffolding.sinks import SINKS, USUAL
+from streamwarden.sinks import KINDS
 from support.servers.bucket import bucket
 
+PYTHON = "/opt/envs/it's 4.x/bin/python"
 
-def made(root: Path, name: str = "orders", template: Template = JOB) -> NewStream:
-    return new_stream(name, template, project=root, data=root / "var")
+
+def made(
+    root: Path, name: str = "orders", template: Template = JOB, sink: str = USUAL, python: str | None = None
+) -> NewStream:
+    return new_stream(name, template, project=root, data=root / "var", sink=sink, python=python)
+
+
+def on_spark(patch: pytest.MonkeyPatch, version: str) -> None:
+    """Every interpreter is of an environment with this Spark."""
+
+    def asked(python: str) -> SparkEnvironment:
+        return replace(own(), python=python, version=version)
+
+    patch.setattr(spark_environment, "named", asked)
+
+
+def spark_of(sink: str) -> str:
+    """The version of Spark on which a new stream with this sink runs."""
+    needed = KINDS[sink].CONNECTOR
+    return own().version if needed is None else "{}.{}.9".format(*connectors()[needed].usual)
 
 
 def files_in(root: Path) -> set[str]:
@@ -59,6 +86,56 @@ def test_a_drill_can_judge_a_new_job(tmp_path: Path) -> None:
     assert require_verdict(stream, drill.feed, drill.verification.oracle) == (OracleKind.JOB, OracleKind.TWIN)
     assert drill.verification.min_records <= FILES * ORDERS_PER_FILE
     assert drill.fork.batches <= FILES
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_each_kind_of_sink_is_valid_and_drilled_on_its_spark(
+    sink: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_spark(monkeypatch, spark_of(sink))
+    written = made(tmp_path, sink=sink, python=PYTHON)
+    catalog, (drills, broken) = load_catalog(tmp_path, tmp_path / "var"), load_drills(tmp_path)
+    assert (catalog.broken, broken) == ({}, {})
+    stream, drill = catalog.get("orders"), drills["kill_orders"]
+    assert (stream.sink.kind, stream.spark.python) == (sink, PYTHON)
+    assert require_verdict(stream, drill.feed, drill.verification.oracle) == (OracleKind.JOB, OracleKind.TWIN)
+    fetched = [command for command in written.commands if command.startswith("streamwarden prepare")]
+    assert fetched == ([] if sink == "parquet" else [f"streamwarden prepare --{sink}"])
+
+
+@pytest.mark.parametrize("sink", ["delta", "iceberg"])
+@pytest.mark.parametrize("python", [None, PYTHON])
+def test_a_table_on_a_spark_without_its_connector_is_refused_before_anything_is_written(
+    sink: str, python: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_spark(monkeypatch, "4.0.9")
+    fits = connectors()[sink].usual
+    with pytest.raises(ConfigError, match="nothing was written") as raised:
+        made(tmp_path, sink=sink, python=python)
+    error = raised.value
+    assert "Spark {}.{} runs the stream".format(*(own().minor if python is None else (4, 0))) in error.observed
+    assert "an environment with Spark {}.{}".format(*fits) in error.expected
+    assert error.where == "config/streams/orders.yaml: spark.python (--python)"
+    assert making(fits) in error.next_step
+    assert files_in(tmp_path) == set()
+
+
+def test_an_iceberg_table_in_an_object_store_is_refused_and_a_delta_table_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket(monkeypatch)
+    url = DataUrl("s3a://lake/streams")
+    on_spark(monkeypatch, spark_of("iceberg"))
+    with pytest.raises(ConfigError, match="nothing was written") as raised:
+        new_stream("orders", JOB, project=tmp_path, data=url, sink="iceberg", python=PYTHON)
+    assert raised.value.where == "config/streams/orders.yaml: sink.path"
+    assert files_in(tmp_path) == set()
+    on_spark(monkeypatch, spark_of("delta"))
+    written = new_stream("orders", JOB, project=tmp_path, data=url, sink="delta", python=PYTHON)
+    assert written.commands[:2] == (
+        "streamwarden prepare --delta",
+        f"streamwarden prepare --s3 --python {shlex.quote(PYTHON)}",
+    )
 
 
 @pytest.mark.parametrize("template", [JOB, SCRIPT])
@@ -153,6 +230,16 @@ def test_an_empty_folder_becomes_a_project_and_the_next_commands_are_shown(
     assert run(["new", "orders"]) == Exit.USAGE
     assert run(["new", "words", "--script"]) == Exit.OK
     assert "streamwarden logs words --follow" in capsys.readouterr().out
+
+
+def test_a_script_has_no_other_sink_and_an_unknown_kind_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["new", "orders", "--script", "--sink", "delta"]) == Exit.USAGE
+    assert run(["new", "orders", "--sink", "lake"]) == Exit.USAGE
+    assert "parquet, delta, iceberg" in capsys.readouterr().err
+    assert files_in(tmp_path) == set()
 
 
 def test_an_order_from_the_future_cannot_move_the_watermark_of_a_new_stream() -> None:

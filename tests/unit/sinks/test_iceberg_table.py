@@ -20,7 +20,7 @@ from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.health.window import TableShape
 from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.sinks.iceberg.sink import IcebergSink
-from streamwarden.sinks.merging import merge_statement
+from streamwarden.sinks.merging import columns_to_merge, merge_statement
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
@@ -315,6 +315,19 @@ def test_what_the_declaration_may_not_say(sink: IcebergSink, key: str) -> None:
 def test_a_null_in_the_key_equals_a_null() -> None:
     statement = merge_statement("c.`t`", "new_rows", ("a", "b`c"))
     assert "t.`a` <=> b.`a` AND t.`b``c` <=> b.`b``c`" in statement
+
+
+def test_a_table_with_more_columns_than_the_batch_gets_those_of_the_batch() -> None:
+    columns = columns_to_merge(["a", "n", "added"], ["A", "n"])
+    statement = merge_statement("c.t", "b", ("a",), columns)
+    assert "UPDATE SET t.`a` = b.`a`, t.`n` = b.`n` " in statement
+    assert statement.endswith("INSERT (`a`, `n`) VALUES (b.`a`, b.`n`)")
+
+
+def test_a_table_with_the_columns_of_the_batch_gets_them_all() -> None:
+    """Also one that lacks a column: Delta takes it or leaves it, by its settings."""
+    for table in (["a", "n"], ["a"]):
+        assert merge_statement("c.t", "b", ("a",), columns_to_merge(table, ["a", "n"])).endswith("INSERT *")
 
 
 def test_the_monitor_counts_the_files_and_the_manifests_of_the_table(stream: Stream) -> None:

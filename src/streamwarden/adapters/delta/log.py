@@ -21,6 +21,8 @@ from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError
 
 LOG: Final = "_delta_log"
+HINT: Final = "_last_checkpoint"
+"""The file of the log that names a checkpoint of it, from which a reader begins."""
 FORK: Final = "FORK"
 """The operation that begins the table of a fork: it names the query whose batches the fork goes on with."""
 
@@ -38,6 +40,7 @@ class Commit:
         changes_data: whether rows changed: false for a compaction.
         operation: what wrote it, in Delta's words, or `FORK`; query: the id of the query that it names.
         at: when, Unix seconds.
+        read: the version that its writer had read; None: it does not say.
     """
 
     version: int
@@ -48,6 +51,7 @@ class Commit:
     operation: str = ""
     query: str = ""
     at: float = 0.0
+    read: int | None = None
 
 
 def commit_name(version: int) -> str:
@@ -59,6 +63,22 @@ def versions(table: Location) -> list[int]:
     """The versions whose commits are in the log, ascending; none if there is no log. Raises OSError."""
     names = list_or_empty(table / LOG)
     return sorted(int(match[1]) for match in map(_COMMIT.fullmatch, names) if match)
+
+
+def hinted(table: Location) -> str | None:
+    """How the name of the log's checkpoint begins that `_last_checkpoint` names; None: there is no such file. Raises
+    OSError, ValueError."""
+    try:
+        hint = json.loads((table / LOG / HINT).read())
+    except FileNotFoundError:
+        return None
+    return f"{hint['version']:020}.checkpoint."
+
+
+def is_hint_stale(table: Location) -> bool:
+    """Whether `_last_checkpoint` names a checkpoint that is not there. Raises OSError, ValueError."""
+    name = hinted(table)
+    return name is not None and not any(file.startswith(name) for file in list_or_empty(table / LOG))
 
 
 def commits(table: Location, *, newest_first: bool = False) -> Iterator[Commit]:
@@ -113,6 +133,7 @@ def parsed(version: int, text: str, table: str = "") -> Commit:
         operation=str(info.get("operation", "")),
         query=str((info.get("operationParameters") or {}).get("queryId", "")),
         at=float(info.get("timestamp", 0)) / 1000,
+        read=info.get("readVersion"),
     )
 
 

@@ -1,6 +1,7 @@
 """The connectors' jars with which a driver's Spark reads and writes, where Spark itself has none."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.maven_project import built
 from streamwarden.checkpoint.spark_support import NEWEST, Version, parsed, shown
 from streamwarden.errors import ConfigError, ProcessError
 from streamwarden.stream.spec import StreamSpec
@@ -86,7 +88,7 @@ def _element(pom: str, name: str) -> str:
 
 def with_connector(spec: StreamSpec, conf: Mapping[str, str], spark: Version) -> dict[str, str]:
     """`conf` with the connectors' jars for this Spark beside those that it names, unless it names connectors of its
-    own, and with the settings that they need, unless it has them.
+    own, with the settings that they need, unless it has them, and with the jar of the stream's Maven project.
 
     Raises ProcessError if the jars are not on this host, ConfigError if there are none for this Spark.
     """
@@ -106,14 +108,30 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str], spark: Version) ->
                 next_step=f"run `{prepare}`, or name them in the stream's spark.conf",
             )
         named += map(str, jars)
+    named += _of_project(spec, spark)
     return {**conf, _JARS: ",".join(named)} if named else dict(conf)
+
+
+def _of_project(spec: StreamSpec, spark: Version) -> list[str]:
+    """The jar of `spark.maven`. Raises ProcessError if it is not built."""
+    if spec.spark.maven is None:
+        return []
+    jar = built(Path(spec.spark.maven), spark)
+    if jar is None:
+        raise ProcessError(
+            f"the jar of {spec.spark.maven} for Spark {shown(spark)} is not on this host, or its sources have changed",
+            expected="the jar that `streamwarden prepare --maven` builds from the sources as they are",
+            where=spec.file or spec.name,
+            next_step="run `streamwarden prepare --maven` on each host that starts the stream",
+        )
+    return [str(jar)]
 
 
 def options_of(name: str, connector: Connector, spec: StreamSpec) -> str:
     """The options of `prepare` that fetch the connector's jars for the stream. One with jars for a single Spark needs
     no environment."""
     single = len(connector.profiles) == 1 or spec.spark.python is None
-    return f"--{name}" if single else f"--{name} --python {spec.spark.python}"
+    return f"--{name}" if single else f"--{name} --python {shlex.quote(str(spec.spark.python))}"
 
 
 def brought_along(connector: Connector, conf: Mapping[str, str]) -> bool:

@@ -31,6 +31,8 @@ _OF_THIS: Final = frozenset({"PYTHONPATH", "PYTHONHOME", "CONDA_PREFIX"})
 
 _CORE: Final = "spark-core_"
 
+_REQUIREMENT: Final = "streamwarden=={}"
+
 _ASK: Final = f"""
 import importlib.util, json, sys
 wanted = {list(PACKAGES)}
@@ -137,6 +139,13 @@ def named(python: str) -> SparkEnvironment:
     return _asked(python, _stamp(python))
 
 
+def making(spark: Version) -> str:
+    """The command that makes an environment with this Spark and this version of Streamwarden."""
+    folder = f"/opt/envs/spark{shown(spark).replace('.', '')}"
+    packages = f"'pyspark=={shown(spark)}.*' {_REQUIREMENT.format(_here())}"
+    return f"{sys.executable} -m venv {folder} && {folder}/bin/python -m pip install {packages}"
+
+
 def spark_variables(environment: SparkEnvironment, java_home: Path) -> dict[str, str]:
     """This process's variables, for a process on that Spark and this Java.
 
@@ -209,7 +218,7 @@ def _here() -> str:
 
 
 def _install(python: str) -> str:
-    return f"run: {python} -m pip install streamwarden=={_here()}"
+    return f"run: {python} -m pip install {_REQUIREMENT.format(_here())}"
 
 
 def _unusable(python: str, observed: str, next_step: str = "correct `spark.python`, or delete it") -> ConfigError:

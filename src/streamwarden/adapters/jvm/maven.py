@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +37,26 @@ def resolve(pom: Path, profile: str | None = None) -> tuple[Path, ...]:
     folder = _folder(pom, profile)
     if resolved := jars(pom, profile):
         return resolved
+    options = ["-DincludeScope=runtime", *([] if profile is None else [f"-P{profile}"])]
+    with part_of(folder) as part:
+        run(pom, _COPY, *options, f"-DoutputDirectory={part}")
+        publish(part, folder, resolved_as(pom))
+    return jars(pom, profile)
+
+
+@contextmanager
+def part_of(folder: Path) -> Iterator[Path]:
+    """Where the content of a folder is made, before `publish` gives it its name."""
+    part = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        yield part
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def run(pom: Path, *arguments: str) -> None:
+    """Run Maven on a project. Raises ProcessError if Maven is missing or fails."""
     maven = shutil.which("mvn")
     if maven is None:
         raise ProcessError(
@@ -44,32 +66,24 @@ def resolve(pom: Path, profile: str | None = None) -> tuple[Path, ...]:
             next_step="install it (Debian: `apt-get install maven`) and try again; or name the jars yourself: "
             "`spark.jars` or `spark.jars.packages` in the stream's spark.conf",
         )
-    part = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(part, ignore_errors=True)
-    command = [maven, "--batch-mode", "--quiet", "--file", str(pom), _COPY, "-DincludeScope=runtime"]
-    command += [] if profile is None else [f"-P{profile}"]
     try:
         done = subprocess.run(
-            [*command, f"-DoutputDirectory={part}"],
+            [maven, "--batch-mode", "--quiet", "--file", str(pom), *arguments],
             capture_output=True,
             text=True,
             timeout=RESOLVING_TIMEOUT,
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        if done.returncode != 0:
-            raise _failed(pom, f"Maven ended with {done.returncode}: {done.stdout[-2000:].strip()}")
-        _publish(part, folder, resolved_as(pom))
     except subprocess.TimeoutExpired as error:
         raise _failed(pom, f"Maven ran for {RESOLVING_TIMEOUT:.0f} s") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return jars(pom, profile)
+    if done.returncode != 0:
+        raise _failed(pom, f"Maven ended with {done.returncode}: {done.stdout[-2000:].strip()}")
 
 
-def _publish(part: Path, folder: Path, content: str) -> None:
-    """Give the resolved jars their name, unless another process was first, whose jars may be in use by now; and remove
-    those of another content of the pom than `content`."""
+def publish(part: Path, folder: Path, content: str) -> None:
+    """Give the jars their name, unless another process was first, whose jars may be in use by now; and remove those of
+    another content of the project than `content`."""
     try:
         part.rename(folder)
     except OSError:
@@ -83,9 +97,10 @@ def _publish(part: Path, folder: Path, content: str) -> None:
 def _failed(pom: Path, observed: str) -> ProcessError:
     return ProcessError(
         observed,
-        expected="the jars that the pom pins",
+        expected="the jars of the project",
         where=str(pom),
-        next_step="check that Maven reaches its repository (proxy, ~/.m2/settings.xml), then try again",
+        next_step="correct the project if it does not compile or a test of it fails; otherwise check that Maven "
+        "reaches its repository (proxy, ~/.m2/settings.xml), then try again",
     )
 
 
@@ -96,4 +111,9 @@ def resolved_as(pom: Path, profile: str | None = None) -> str:
 
 
 def _folder(pom: Path, profile: str | None = None) -> Path:
-    return Path(sys.prefix) / "share" / "streamwarden" / "jars" / pom.stem / resolved_as(pom, profile)
+    return room() / pom.stem / resolved_as(pom, profile)
+
+
+def room() -> Path:
+    """Has a folder for each pom, and in it one for each content."""
+    return Path(sys.prefix) / "share" / "streamwarden" / "jars"

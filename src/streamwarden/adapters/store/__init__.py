@@ -9,6 +9,7 @@ own logs and the truth about processes in their folders: a store that is down co
     database     connections and transactions; explain: errors as StoreError
     leases, drivers, queries, stops, batches, measurements, verdicts, incidents, journals: one repository each
     merging      merges reports and logs of one batch into one row, in any order
+    compact      what checks and charts read of a report, stored beside it; compact_rows: reads it
     hours, rollup, retention: raw rows are kept for days, hourly roll-ups for more than a year
 """
 

@@ -209,9 +209,10 @@ class Repository:
             by: the column of the keys; rows of other keys are left out.
         """
         rows_of: dict[str, list[T]] = {key: [] for key in keys}
+        place = query.selected_columns.keys().index(by)
         for row in self._rows(query):
-            if row._mapping[by] in rows_of:
-                rows_of[row._mapping[by]].append(read(row))
+            if row[place] in rows_of:
+                rows_of[row[place]].append(read(row))
         return {key: tuple(rows) for key, rows in rows_of.items()}
 
     def _execute(self, statement: sa.Executable, rows: Sequence[dict[str, Any]] | None = None) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from streamwarden.adapters.store.database import Database, StoreBusy
 from streamwarden.adapters.store.tables import metadata
 
-HEAD: Final = "v0002"
+HEAD: Final = "v0003"
 """The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"

@@ -55,6 +55,9 @@ batches: Final = sa.Table(
     _count("malformed", "of these, rows that could not be used; they go to the quarantine, if the stream declares one"),
     _time("watermark", "event-time watermark in force"),
     _name("origin", "progress: Spark reported the batch; logs: its report was lost", nullable=False),
+    # Before the report: a database reads a long row only up to the last column that is wanted.
+    sa.Column("compact", Prose, comment="what checks and charts read of the report; an older version stores none"),
+    _time("compact_at", "`started_at` of the report that `compact` is of: an older version replaces only the report"),
     sa.Column("progress", Prose, comment="Spark's report, JSON as received"),
     sa.Index("ix_batches_stream_at", "stream", "at"),
     comment="One row a micro-batch; raw, kept for days",

@@ -77,10 +77,11 @@ def _source_file(offset: int, line: str) -> SourceFile:
         raise Damaged(f"an entry has no path: {line[:60]!r}")
     if not is_number(timestamp) or not is_number(batch):
         raise Damaged(f"an entry has no timestamp or no batch: {line[:60]!r}")
-    try:
-        to_path(path)
-    except ValueError as error:
-        raise Damaged(f"an entry without a valid path: {line[:60]!r}") from error
+    if not path.startswith("file:///"):  # nothing in the path of a URI without a host is invalid
+        try:
+            to_path(path)
+        except ValueError as error:
+            raise Damaged(f"an entry without a valid path: {line[:60]!r}") from error
     return SourceFile(path=path, timestamp_ms=timestamp, offset=batch)
 
 

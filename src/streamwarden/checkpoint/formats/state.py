@@ -36,7 +36,11 @@ class FileKind(StrEnum):
 
     @property
     def is_snapshot(self) -> bool:
-        return self in (FileKind.ZIP, FileKind.SNAPSHOT)
+        return self is FileKind.ZIP or self is FileKind.SNAPSHOT
+
+
+_KINDS: Final = {kind.value: kind for kind in FileKind}
+"""Quicker than the enumeration itself: an evaluation asks for each file of each state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +129,8 @@ class StateStore:
     @property
     def kept_since(self) -> int | None:
         """The oldest version from which on each one, up to the newest, can be loaded; None: the newest cannot."""
-        snapshots, changes, whole = set(self.snapshots), set(self.changelogs), {0}
-        whole.update(snapshots)
-        for version in sorted(changes):
+        whole = {0, *self.snapshots}
+        for version in self.changelogs:
             if version - 1 in whole:
                 whole.add(version)
         oldest, version = None, self.newest
@@ -200,7 +203,7 @@ def _store(
         if entry.is_dir:
             other |= _below(checkpoint / folder, entry.name)
         elif match := _VERSIONED.fullmatch(entry.name):
-            kind = FileKind(match.group(3))
+            kind = _KINDS[match.group(3)]
             version, unique_id = int(match.group(1)), match.group(2)
             files.append(StateFile(name=entry.name, version=version, kind=kind, size=entry.size, unique_id=unique_id))
         elif not is_scratch(entry.name):

@@ -108,7 +108,20 @@ TABLE_COLUMNS_CHANGED: Final = curable(
     *conditions("DELTA_SCHEMA_CHANGED*", "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"),
 )
 
-_TABLES: Final = (TABLE_INPUT_GONE, TABLE_REPLACED, TABLE_ROWS_CHANGED, TABLE_COLUMNS_CHANGED)
+TABLE_CONFLICT: Final = curable(
+    "table_conflict",
+    "another program committed to the table that the stream writes while a batch was being written",
+    "a new start runs the batch again. If it happens often, let compactions and other jobs write the table while the "
+    "stream has little to do, or other partitions of it",
+    *conditions("DELTA_CONCURRENT_*", "DELTA_METADATA_CHANGED", "DELTA_MAX_COMMIT_RETRIES_EXCEEDED*"),
+    *classes("org.apache.iceberg.exceptions.CommitFailedException"),
+    *words(
+        r"\bdelta\.\S*Concurrent\w+Exception",
+        r"ValidationException: (?:Found (?:new )?conflicting|Missing required files|Cannot commit, missing)",
+    ),
+)
+
+_TABLES: Final = (TABLE_INPUT_GONE, TABLE_REPLACED, TABLE_ROWS_CHANGED, TABLE_COLUMNS_CHANGED, TABLE_CONFLICT)
 
 LAUNCH_REFUSED: Final = incurable(
     "launch_refused",
@@ -135,6 +148,14 @@ _OWN: Final = (
         outage=True,
     ),
     LAUNCH_REFUSED,
+    incurable(
+        "table_batch_unknown",
+        "the snapshots are expired that would show whether the table has a batch which an earlier driver had planned",
+        "look whether the table has the rows of the batch, and commit a snapshot without rows that says so (see "
+        "docs/how-to/iceberg.md, `When the snapshots of the stream are expired`); then start the stream. Let "
+        "expire_snapshots keep the stream's newest snapshot",
+        *classes("BatchUnknown"),
+    ),
     incurable(
         "declaration_wrong",
         "the stream's file, its connections or its job are invalid",

@@ -60,8 +60,7 @@ class IncidentKeeper:
             lambda: uuid4().hex,
         )
         opened = tuple(incident for incident in changes.opened if self._open(incident))
-        for incident in (*changes.updated, *changes.resolved):
-            incidents.save(incident)
+        incidents.update((*changes.updated, *changes.resolved))
         silenced = self._silence(stopped, now)
         with_causes = self._resolve_with(changes.resolved, now)
         changes = Changes(opened=opened, updated=changes.updated, resolved=(*changes.resolved, *silenced, *with_causes))
@@ -84,8 +83,7 @@ class IncidentKeeper:
             resolve(incident, f"resolved with its cause: {incident.reason}", now)
             for incident in (resolved_with(causes, self._store.incidents.open()) if causes else ())
         ]
-        for incident in ended:
-            self._store.incidents.save(incident)
+        self._store.incidents.update(ended)
         return ended
 
     def _relink(self, changes: Changes, now: float) -> Changes:
@@ -94,8 +92,7 @@ class IncidentKeeper:
         linked = {
             incident.incident_id: incident for incident in relinked(incidents.open(), incidents.ended(now - AFTERMATH))
         }
-        for incident in linked.values():
-            incidents.save(incident)
+        incidents.update(linked.values())
         return Changes(
             opened=tuple(linked.get(incident.incident_id, incident) for incident in changes.opened),
             updated=tuple(linked.get(incident.incident_id, incident) for incident in changes.updated),

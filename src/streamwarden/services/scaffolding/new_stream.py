@@ -1,6 +1,7 @@
 """A new stream in a project: its job, its YAML file, its oracle, its drill and some input, from templates.
 
-Nothing is overwritten: if anything of that name exists, nothing is written at all.
+Nothing is overwritten: if anything of that name exists, nothing is written at all. Nor is anything written that
+`validate` would refuse, such as a table for which the stream's Spark has no connector.
 """
 
 import importlib.util
@@ -15,15 +16,18 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
+from streamwarden.adapters.jvm.connectors import connectors, needed, options_of
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.storage.moving import bring, exists
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.config.loading import DRILLS, STREAMS
+from streamwarden.config.loading import DRILLS, STREAMS, load_stream
 from streamwarden.config.places import resolve
 from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.location import DataUrl
-from streamwarden.stream.spec import NAME_PATTERN
+from streamwarden.problems import ConfigFileError, KeyPath, Problem
+from streamwarden.services.scaffolding.sinks import SINKS, USUAL
+from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
 
 JOBS: Final = Path("spark_jobs")
 DATA_FOLDERS: Final = ("input", "output", "checkpoints", "quarantine")
@@ -104,6 +108,12 @@ SCRIPT: Final = Template(
 )
 
 
+_OPTIONS: Final[Mapping[KeyPath, str]] = {("spark", "python"): "--python", ("sink", "kind"): "--sink"}
+"""Keys of a stream's file -> the option of `new` that sets them."""
+
+_SCRATCH: Final = "streamwarden-new-"
+
+
 @dataclass(frozen=True, slots=True)
 class NewStream:
     """The written files, the folder or URL of the sample input, and the next commands."""
@@ -113,14 +123,31 @@ class NewStream:
     commands: Sequence[str]
 
 
-def new_stream(name: str, template: Template, *, project: Path, data: Path | DataUrl) -> NewStream:
-    """Write the files of a new stream. Raises ConfigError if the name is not usable or not free, and CheckpointError if
-    the storage of the data cannot be opened."""
+def new_stream(
+    name: str,
+    template: Template,
+    *,
+    project: Path,
+    data: Path | DataUrl,
+    sink: str = USUAL,
+    python: str | None = None,
+) -> NewStream:
+    """Write the files of a new stream.
+
+    Args:
+        sink: its kind, one of `SINKS`; a script brings its own.
+        python: interpreter of the environment on whose Spark it runs; None: this one.
+
+    Raises ConfigError if the name is not usable or not free, or if `validate` would refuse the stream, and
+    CheckpointError if the storage of the data cannot be opened.
+    """
     _require_name(name)
     places = [resolve(f"{folder}/{name}", data) for folder in DATA_FOLDERS]
     source = places[0]
-    texts = rendered(name, template, source if isinstance(data, DataUrl) else f"input/{name}")
+    written_as = source if isinstance(data, DataUrl) else f"input/{name}"
+    texts = rendered(name, template, written_as, sink=sink, python=python)
     try:
+        spec = _validated(name, texts, data)
         _require_free(map(open_path, [*(str(project / path) for path in texts), *places]))
         for path, text in texts.items():
             _write(project / path, text)
@@ -133,28 +160,67 @@ def new_stream(name: str, template: Template, *, project: Path, data: Path | Dat
             next_step="correct the permissions, and remove what was written",
         ) from error
     last = template.last_command.format(name=name, drill=drill_name(name))
-    commands = ("streamwarden validate", f"streamwarden start {name}", last)
+    commands = (*_preparing(spec), "streamwarden validate", f"streamwarden start {name}", last)
     return NewStream([project / path for path in texts], source, commands)
+
+
+def _preparing(spec: StreamSpec) -> list[str]:
+    """The commands that fetch the jars of its connectors."""
+    return [f"streamwarden prepare {options_of(name, connectors()[name], spec)}" for name in needed(spec)]
+
+
+def _validated(name: str, texts: Mapping[str, str], data: Path | DataUrl) -> StreamSpec:
+    """The stream of these files, as `validate` reads it. Raises ConfigError if it would refuse it."""
+    url = data if isinstance(data, DataUrl) else None
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as scratch:
+        project = Path(scratch)
+        for path, text in texts.items():
+            _write(project / path, text)
+        local = project / "var" if isinstance(data, DataUrl) else data
+        try:
+            return load_stream(project / STREAMS / f"{name}.yaml", project=project, data=local, data_url=url)
+        except ConfigFileError as error:
+            raise _refused(name, error.problems) from error
+
+
+def _refused(name: str, problems: Sequence[Problem]) -> ConfigError:
+    keys = [f"{each.dotted} ({_OPTIONS[each.key]})" if each.key in _OPTIONS else each.dotted for each in problems]
+    return ConfigError(
+        f"{_joined(each.observed for each in problems)}; nothing was written",
+        expected=_joined(each.allowed for each in problems),
+        where=f"{STREAMS / name}.yaml: {_joined(keys)}",
+        next_step=_joined(each.next_step for each in problems),
+    )
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, parts)))
 
 
 _FIRST: Final = 1_750_000_000
 """Modification time of the first file of input. Spark reads files in the order of these times: one second apart."""
 
 
-def rendered(name: str, template: Template, source: str) -> dict[str, str]:
+def rendered(
+    name: str, template: Template, source: str, *, sink: str = USUAL, python: str | None = None
+) -> dict[str, str]:
     """Path below the project -> text.
 
     Args:
         source: of its input, as a script names it: a script's relative paths are always below the data folder.
+        sink, python: as `new_stream` takes them.
     """
     drill = drill_name(name)
+    interpreter = "" if python is None else f", python: {json.dumps(python, ensure_ascii=False)}"
     home = resources.files(__package__) / "templates" / template.folder
     return {
         path.format(name=name, drill=drill): (home / f"{file}.template")
         .read_text(encoding="utf-8")
+        .replace("@SINK@", SINKS[sink])
         .replace("@NAME@", name)
         .replace("@DRILL@", drill)
         .replace("@INPUT@", source)
+        .replace("@PYTHON@", interpreter)
         for file, path in template.files.items()
     }
 
@@ -191,7 +257,7 @@ def _require_free(places: Iterable[Location]) -> None:
 
 
 def _bring(sample: Iterable[tuple[str, str]], folder: Location) -> None:
-    with tempfile.TemporaryDirectory(prefix="streamwarden-new-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as scratch:
         for number, (name, lines) in enumerate(sample):
             file = Path(scratch, name)
             file.write_text(lines, encoding="utf-8")

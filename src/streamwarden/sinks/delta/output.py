@@ -17,6 +17,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import is_file
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import file_name
+from streamwarden.drills.tables import ADDED_COLUMN
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.sinks.files.data import PARQUET, ReadFiles, read_files
 from streamwarden.sinks.output import Manifest, Output, Part
@@ -72,7 +73,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
             *(_not_read(file, reason, gone) for file, reason in data.unreadable),
         ),
         notes={"table_version": table.version()},
-    )
+    ).without_nulls_of(ADDED_COLUMN)
 
 
 def missing(own: Mapping[int, object], committed: int | None, first: int) -> Iterator[int]:

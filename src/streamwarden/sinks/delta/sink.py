@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from streamwarden.drills.tables import OtherWriter
+
 _SET_HERE: Final = frozenset({"txnappid", "txnversion", "path", "checkpointlocation"})
 """Options, in lower case, by which Delta and Spark recognise a batch and a query."""
 
@@ -141,3 +143,8 @@ class DeltaSink(Sink):
             return None
         query_id = read_query_id(checkpoint_of(spec)) or ""
         return written_files(open_path(self.path, spec.storage.connection), query_id, audited)
+
+    def other_writer(self, spec: StreamSpec) -> OtherWriter:
+        from streamwarden.sinks.delta.other_writer import DeltaWriter
+
+        return DeltaWriter(spec)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.delta.log import versions
 from streamwarden.adapters.storage.files import open_path, running_query
 from streamwarden.checkpoint.formats.uris import to_hadoop
-from streamwarden.sinks.merging import merge_statement, quoted, require_key, settings
+from streamwarden.sinks.merging import columns_to_merge, merge_statement, quoted, require_key, settings
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -50,5 +50,7 @@ class MergeWriter:
             writer.options(**self._spec.sink.options).option("txnVersion", batch_id).save(to_hadoop(path))
             return
         frame.createOrReplaceTempView(_VIEW)
-        with settings(frame.sparkSession, {_APP: query_id, _BATCH: str(batch_id)}):
-            frame.sparkSession.sql(merge_statement(f"delta.{quoted(to_hadoop(path))}", _VIEW, self._spec.sink.key))
+        session, table = frame.sparkSession, f"delta.{quoted(to_hadoop(path))}"
+        columns = columns_to_merge(session.table(table).columns, frame.columns)
+        with settings(session, {_APP: query_id, _BATCH: str(batch_id)}):
+            session.sql(merge_statement(table, _VIEW, self._spec.sink.key, columns))

@@ -11,6 +11,7 @@ from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.drills.tables import ADDED_COLUMN
 from streamwarden.errors import StreamwardenError, VerificationError
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.output_types import arrow_type
@@ -73,7 +74,7 @@ def _output(spec: StreamSpec, known: TableMetadata, query: str, problems: tuple[
         files=len(tasks),
         problems=(*problems, *unread),
         types={field.name: (arrow_type(field.type),) for field in schema},
-    )
+    ).without_nulls_of(ADDED_COLUMN)
 
 
 def contradictions(table: TableMetadata, query: str, committed: int | None, first: int) -> tuple[str, ...]:

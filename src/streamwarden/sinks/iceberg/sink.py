@@ -20,7 +20,7 @@ from streamwarden.stream.spec import OBJECT_STORE, OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
-    pass
+    from streamwarden.drills.tables import OtherWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,3 +128,8 @@ class IcebergSink(Sink):
         from streamwarden.sinks.iceberg.written import written_files
 
         return written_files(spec, audited) if self.mode is OutputMode.APPEND else None
+
+    def other_writer(self, spec: StreamSpec) -> OtherWriter:
+        from streamwarden.sinks.iceberg.other_writer import IcebergWriter
+
+        return IcebergWriter(spec)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.iceberg.metadata import BATCH, QUERY
+from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata
 from streamwarden.adapters.iceberg.table import table_of
-from streamwarden.adapters.storage.files import running_query
+from streamwarden.adapters.storage.files import open_path, running_query
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.errors import BatchUnknown
 from streamwarden.sinks.iceberg.spark_table import ensure_table
-from streamwarden.sinks.merging import merge_statement, require_key, settings
+from streamwarden.sinks.merging import columns_to_merge, merge_statement, require_key, settings
 from streamwarden.stream.spec import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
@@ -33,17 +35,19 @@ class TableWriter:
     def __init__(self, spec: StreamSpec) -> None:
         self._spec = spec
         self._table = ""
+        self._planned_before: int | None = None  # by an earlier driver, which may have written it
 
     def open(self, schema: StructType) -> None:
         """Make the table if it is not there. Raises JobError if the rows do not have the columns of the sink's key."""
         from pyspark.sql import SparkSession
 
         require_key(self._spec, schema)
+        self._planned_before = log_position(open_path(self._spec.checkpoint)).planned
         self._table = ensure_table(SparkSession.active(), self._spec, schema)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch. It is computed first, although the table may have it already: the state and the watermark
-        would be those of the batch before."""
+        would be those of the batch before. Raises BatchUnknown if nobody can say whether the table has it."""
         frame.persist()
         try:
             self._write(frame, batch_id, empty=frame.count() == 0)
@@ -52,8 +56,7 @@ class TableWriter:
 
     def _write(self, frame: DataFrame, batch_id: int, *, empty: bool) -> None:
         query_id, table = running_query(self._spec.checkpoint), table_of(self._spec)
-        newest = None if table is None else table.newest_batch([query_id])
-        if newest is not None and newest >= batch_id:
+        if table is not None and has_batch(table, query_id, batch_id, planned_before=self._planned_before):
             return
         session = frame.sparkSession
         with settings(session, {f"{_PROPERTY}{QUERY}": query_id, f"{_PROPERTY}{BATCH}": str(batch_id)}):
@@ -61,4 +64,28 @@ class TableWriter:
                 frame.writeTo(self._table).options(**self._spec.sink.options).append()
                 return
             frame.createOrReplaceTempView(_VIEW)
-            session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key))
+            columns = columns_to_merge(session.table(self._table).columns, frame.columns)
+            session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key, columns))
+
+
+def has_batch(table: TableMetadata, query_id: str, batch: int, *, planned_before: int | None) -> bool:
+    """Whether the table has a batch of the query. Pure.
+
+    Args:
+        planned_before: the newest batch that an earlier driver had planned. Only such a batch can be there already.
+
+    Raises BatchUnknown if an earlier driver may have written the batch, and every snapshot of the query is expired.
+    """
+    newest = table.newest_batch([query_id])
+    if newest is not None:
+        return newest >= batch
+    if table.is_whole or planned_before is None or batch > planned_before:
+        return False
+    raise BatchUnknown(
+        f"no snapshot of the query {query_id} is kept, and an earlier driver may have written batch {batch}",
+        expected="the snapshot of the query's newest batch, which expire_snapshots must keep",
+        where=f"the table {table.document['location']}",
+        next_step=f"look whether the table has the rows of batch {batch}; commit a snapshot without rows with the "
+        f"properties {QUERY}={query_id} and {BATCH}={batch} if it has them, or {BATCH}={batch - 1} if it has not (see "
+        "docs/how-to/iceberg.md); then start the stream",
+    )

@@ -49,6 +49,10 @@ EXAMPLES = {
     r"batch \d+ doesn't exist": "batch 3 doesn't exist",
     r"does not exist.*(?:offsets|sources|commits)/\d+": "File does not exist: /c/offsets/3",
     r"sources? in the checkpoint offsets": "source in the checkpoint offsets",
+    r"\bdelta\.\S*Concurrent\w+Exception": "io.delta.exceptions.ConcurrentAppendException: Files were added",
+    r"ValidationException: (?:Found (?:new )?conflicting|Missing required files|Cannot commit, missing)": (
+        "org.apache.iceberg.exceptions.ValidationException: Missing required files to delete: a.parquet"
+    ),
     r"assertion failed: There are \[\d+\] sources": "assertion failed: There are [2] sources",
 }
 SIGNS = [(cause, sign) for cause in CAUSES for sign in cause.signs]

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Repository, upsert
+from streamwarden.adapters.store.history.compact_rows import COMPACT, compact_batches, newest_of_stream
 from streamwarden.adapters.store.history.merging import BatchRow, StoredReport, from_progress, merge, to_batch
 from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.adapters.store.history.rollup_hours import horizon, mark_unrolled
@@ -157,19 +158,18 @@ class SqlBatchRepository(Repository):
         return self._database.write(rename)
 
     def window(self, stream: str, limit: int = 300) -> tuple[Batch, ...]:
-        """The newest `limit` batches of `stream`, oldest first."""
-        return self.windows([stream], limit)[stream]
+        """The newest `limit` batches of `stream`, oldest first, with whole reports."""
+        newest = batches.c.at.desc(), batches.c.batch_id.desc()
+        rows = self._rows(batches.select().where(batches.c.stream == stream).order_by(*newest).limit(limit))
+        return tuple(to_batch(_read(row)) for row in reversed(rows))
 
     def windows(self, streams: Sequence[str], limit: int = 300) -> dict[str, tuple[Batch, ...]]:
-        """`window` of many streams in one transaction."""
-        newest = batches.c.at.desc(), batches.c.batch_id.desc()
-        query = batches.select().where(batches.c.stream == sa.bindparam("of")).order_by(*newest).limit(limit)
-
-        def select(connection: Connection) -> dict[str, Sequence[Row[Any]]]:
-            return {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
-
-        found = self._database.read(select)
-        return {stream: tuple(to_batch(_read(row)) for row in reversed(rows)) for stream, rows in found.items()}
+        """`window` of many streams in one transaction, with compact reports."""
+        query = newest_of_stream(limit)
+        rows = self._database.read(
+            lambda connection: {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
+        )
+        return {stream: compact_batches(stream, reversed(rows[stream])) for stream in streams}
 
     def first_of_runs(self, stream: str, runs: Sequence[str]) -> dict[str, Progress]:
         """Run id -> report of its first batch, of those of `runs` that the store still has."""
@@ -233,7 +233,7 @@ class SqlBatchRepository(Repository):
         return {row.stream: _newest(row) for row in sorted(rows, key=attrgetter("batch_id"))}
 
     def sampled(self, stream: str, since: float, until: float, points: int) -> tuple[Batch, ...]:
-        """At most `points` batches that ran from `since` to `until`, spread evenly, oldest first.
+        """At most `points` batches that ran from `since` to `until`, spread evenly, oldest first, with compact reports.
 
         Each is the newest of its stretch of time, found by an index: the cost does not grow with what is stored.
         """
@@ -250,27 +250,27 @@ class SqlBatchRepository(Repository):
             .scalar_subquery()
         )
         query = (
-            batches.select()
+            sa.select(*COMPACT)
             .where(batches.c.stream == stream, batches.c.executed)
             .where(batches.c.at.in_(sa.select(at.label("at")).select_from(number)))
             .order_by(batches.c.at, batches.c.batch_id)
         )
-        rows = self._rows(query)
-        return tuple(to_batch(_read(row)) for row in rows)
+        return compact_batches(stream, self._rows(query))
 
     def chosen(self, wanted: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, tuple[Batch, ...]]:
-        """Single batches of many streams in one transaction, by id; those that are not stored are left out.
+        """Single batches of many streams in one transaction, by id, with compact reports; those that are not stored are
+        left out.
 
         Args:
             wanted: stream -> (query id, batch ids).
         """
-        query = batches.select().where(
+        query = sa.select(*COMPACT).where(
             batches.c.stream == sa.bindparam("of_stream"),
             batches.c.query_id == sa.bindparam("of_query"),
             batches.c.batch_id.in_(sa.bindparam("of_batches", expanding=True)),
         )
 
-        def select(connection: Connection) -> dict[str, Sequence[Row[Any]]]:
+        def select(connection: Connection) -> dict[str, Sequence[Any]]:
             return {
                 stream: connection.execute(
                     query.order_by(batches.c.batch_id),
@@ -279,9 +279,7 @@ class SqlBatchRepository(Repository):
                 for stream, (query_id, ids) in wanted.items()
             }
 
-        return {
-            stream: tuple(to_batch(_read(row)) for row in rows) for stream, rows in self._database.read(select).items()
-        }
+        return {stream: compact_batches(stream, rows) for stream, rows in self._database.read(select).items()}
 
     def get(self, stream: str, query_id: str, batch_id: int) -> Batch | None:
         row = self._database.read(lambda connection: _find(connection, (stream, query_id, batch_id)))

@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from streamwarden.adapters.store.history.compact import compact
 from streamwarden.health.window import Batch
 from streamwarden.progress import Progress, parse_progress
 
@@ -20,7 +21,12 @@ class BatchOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """The stored part of a progress report: each field is a column; `progress` is the report itself, as JSON."""
+    """The stored part of a progress report: each field is a column; `progress` is the report itself, as JSON.
+
+    Args:
+        compact, compact_at: the compact form, and `started_at` of the report that it is of. A driver of an older
+            version stores a report without it, and leaves that of the report which it replaces.
+    """
 
     executed: bool
     started_at: float
@@ -33,6 +39,8 @@ class StoredReport:
     planning_ms: int
     execution_ms: int
     logs_ms: int
+    compact: str | None = None
+    compact_at: float | None = None
 
     @property
     def rank(self) -> tuple[bool, float, str, str]:
@@ -92,15 +100,16 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
             planning_ms=progress.planning_ms,
             execution_ms=progress.execution_ms,
             logs_ms=progress.logs_ms,
+            compact=compact(progress),
+            compact_at=progress.at,
         ),
     )
 
 
 def to_batch(row: BatchRow) -> Batch:
-    """The batch as the checks see it. The report of an idle trigger is kept until the batch that it announced is
-    planned."""
+    """The batch with its whole report."""
     report = row.report
-    stale = report is not None and not report.executed and row.planned_at is not None
+    stale = report is not None and announces_another(executed=report.executed, planned_at=row.planned_at)
     return Batch(
         stream=row.stream,
         query_id=row.query_id,
@@ -109,6 +118,12 @@ def to_batch(row: BatchRow) -> Batch:
         committed_at=row.committed_at,
         progress=None if report is None or stale else parse_progress(report.progress),
     )
+
+
+def announces_another(*, executed: bool, planned_at: float | None) -> bool:
+    """Whether the report is not of this batch, but of an idle trigger that announced it: it counts until the batch is
+    planned."""
+    return not executed and planned_at is not None
 
 
 def _least(one: float | None, other: float | None) -> float | None:

@@ -1,6 +1,6 @@
 """The incident repository: open and past problems, and which process may notify about them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -15,6 +15,13 @@ from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.supervision.stop import Desired
 
 _OPEN: Final = incidents.select().where(incidents.c.resolved_at.is_(None)).order_by(incidents.c.opened_at)
+
+_UPDATE: Final = incidents.update().where(
+    incidents.c.incident_id == sa.bindparam("this"),
+    sa.or_(incidents.c.resolved_at.is_(None), sa.bindparam("ends", type_=sa.Boolean)),
+)
+_CHUNK: Final = 1000
+"""Incidents in one transaction, so that no writer waits long for the lock."""
 
 
 class SqlIncidentRepository(Repository):
@@ -65,8 +72,7 @@ class SqlIncidentRepository(Repository):
         A recorded notification is never overwritten, and a resolved incident is never reopened: another process may
         have notified, or stopped the stream, since this incident was read.
         """
-        status, peak, evidence = incident.status.value, incident.peak.value, incident.evidence or None
-        row = to_columns(incidents, incident, check_name=incident.check, status=status, peak=peak, evidence=evidence)
+        row = _columns(incident)
 
         def put(connection: Connection) -> bool:
             this = incidents.c.incident_id == incident.incident_id
@@ -88,6 +94,18 @@ class SqlIncidentRepository(Repository):
                 next_step="update the open one, or resolve it first",
             )
 
+    def update(self, known: Iterable[Incident]) -> None:
+        """Save incidents that are stored, a thousand in each transaction.
+
+        As with `save`, a recorded notification is never overwritten and a resolved incident is never reopened.
+        """
+        rows = [
+            _columns(incident) | {"this": incident.incident_id, "ends": incident.resolved_at is not None}
+            for incident in known
+        ]
+        for start in range(0, len(rows), _CHUNK):
+            self._execute(_UPDATE, rows[start : start + _CHUNK])
+
     def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
@@ -106,6 +124,11 @@ class SqlIncidentRepository(Repository):
         if stream is not None:
             query = query.where(incidents.c.stream == stream)
         return tuple(_incident(row) for row in self._rows(query))
+
+
+def _columns(incident: Incident) -> dict[str, Any]:
+    status, peak, evidence = incident.status.value, incident.peak.value, incident.evidence or None
+    return to_columns(incidents, incident, check_name=incident.check, status=status, peak=peak, evidence=evidence)
 
 
 def _another_is_open(connection: Connection, incident: Incident) -> bool:

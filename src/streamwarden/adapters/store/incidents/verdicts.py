@@ -3,7 +3,7 @@
 Checks run each minute for each stream: one row for each verdict would be millions of equal rows a day.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,16 +18,30 @@ _CHUNK: Final = 1000
 """Verdicts in one transaction, so that no writer waits long for the lock."""
 
 
+_CONFIRM: Final = (
+    verdicts.update()
+    .where(verdicts.c.stream == sa.bindparam("of_stream"), verdicts.c.check_name == sa.bindparam("of_check"))
+    .where(verdicts.c.at == sa.bindparam("before"))
+    .values(at=sa.bindparam("now"))
+)
+
+
 class SqlVerdictRepository(Repository):
     """Keeps verdicts. Each method raises StoreError; each is one transaction, `save` one for each 1,000 verdicts."""
 
-    def save(self, new: Iterable[Verdict]) -> None:
-        """Keep each verdict as the newest of its stream and check, unless a later one is there already."""
+    def save(self, new: Iterable[Verdict], previous: Mapping[str, Mapping[str, Verdict]] | None = None) -> None:
+        """Keep each verdict as the newest of its stream and check, unless a later one is there already.
+
+        Args:
+            previous: stream -> check -> the verdict that was stored when the caller looked. Of one that says the same
+                again only the time is written, if nobody else has stored one meanwhile.
+        """
         by_check = {(verdict.stream, verdict.check): verdict for verdict in sorted(new, key=lambda verdict: verdict.at)}
         every = list(by_check.items())
         for start in range(0, len(every), _CHUNK):
             chunk = dict(every[start : start + _CHUNK])
-            self._database.write(lambda connection, chunk=chunk: _put(connection, chunk))  # type: ignore[misc]
+            again = _unchanged(chunk.values(), previous or {})
+            self._database.write(lambda c, chunk=chunk, again=again: _put(c, chunk, again))  # type: ignore[misc]
 
     def latest(self, stream: str | None = None) -> tuple[Verdict, ...]:
         """The newest verdict of each check, by stream and check name."""
@@ -52,7 +66,31 @@ class SqlVerdictRepository(Repository):
         return tuple(_read(row) for row in self._rows(query))
 
 
-def _put(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:
+def _unchanged(new: Iterable[Verdict], previous: Mapping[str, Mapping[str, Verdict]]) -> list[dict[str, Any]]:
+    """The parameters of `_CONFIRM` for the verdicts that say what the previous one of their check says."""
+    pairs = ((verdict, previous.get(verdict.stream, {}).get(verdict.check)) for verdict in new)
+    return [
+        {"of_stream": verdict.stream, "of_check": verdict.check, "before": before.at, "now": verdict.at}
+        for verdict, before in pairs
+        if before is not None and before.at <= verdict.at and _says(verdict) == _says(before)
+    ]
+
+
+def _says(verdict: Verdict) -> tuple[object, ...]:
+    return verdict.status, verdict.value, verdict.unit, verdict.reason, verdict.advice, verdict.evidence
+
+
+def _put(connection: Connection, new: dict[tuple[str, str], Verdict], again: Sequence[dict[str, Any]]) -> None:
+    """Write the verdicts; of those `again` only the time. If another process has stored one of them since, all are
+    compared with what is stored."""
+    if again and connection.execute(_CONFIRM, again).rowcount == len(again):
+        confirmed = {(one["of_stream"], one["of_check"]) for one in again}
+        new = {key: verdict for key, verdict in new.items() if key not in confirmed}
+    if new:
+        _replace(connection, new)
+
+
+def _replace(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:
     stored = _known(connection, {stream for stream, _ in new})
     fresh = {key: verdict for key, verdict in new.items() if key not in stored or stored[key][0] <= verdict.at}
     changed = [verdict for key, verdict in fresh.items() if key not in stored or stored[key][1] != verdict.status.value]

@@ -5,16 +5,18 @@ import signal
 import subprocess
 from collections.abc import Callable
 from json import dumps
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.connectors import connectors
+from streamwarden.adapters.jvm.maven import KAFKA_BROKER, resolve
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import size
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import workspace
+from streamwarden.services.workspace import Workspace
 
 PARTITIONS: Final = 3
 
@@ -40,7 +42,7 @@ def kafka(
 
     require_free(port, port + 1)
     folder = workspace(context).data / "dev" / "kafka"
-    jars = maven.resolve(maven.KAFKA_BROKER)
+    jars = resolve(KAFKA_BROKER)
     command = set_up(folder, java_home=find_java(), jars=jars, port=port, controller=port + 1)
     connection = dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{port}"}})
     say(f"broker: 127.0.0.1:{port}, records and log in {text(folder)}")
@@ -79,8 +81,10 @@ def _with_flags(command: Callable[..., int]) -> Callable[..., int]:
 
 @_with_flags
 def prepare(
+    context: typer.Context,
     again: Annotated[bool, typer.Option("--again", help="Recreate the archive if it exists.")] = False,
     python: Annotated[str | None, typer.Option(help="For the Spark of this interpreter's environment.")] = None,
+    maven: Annotated[bool, typer.Option("--maven", help="Only build and test what `spark.maven` names.")] = False,
     **fetched: bool,
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
@@ -92,10 +96,12 @@ def prepare(
     from streamwarden.adapters.jvm.java import find_java
     from streamwarden.services.fleet.launching import class_archive
 
+    if maven:
+        return _build(workspace(context))
     wanted = [connector for name, connector in connectors().items() if fetched[name]]
     for connector in wanted:
         spark = connector.usual if python is None else named(python).minor
-        jars = maven.resolve(connector.pom, connector.profile(spark))
+        jars = resolve(connector.pom, connector.profile(spark))
         say(f"{len(jars)} jars for {connector.use} in {jars[0].parent}")
     if wanted:
         return Exit.OK
@@ -107,4 +113,19 @@ def prepare(
         return Exit.OK
     archive = class_archive.make(runs_in, java)
     say(f"archived {size(archive.stat().st_size)} of classes: {archive}")
+    return Exit.OK
+
+
+def _build(space: Workspace) -> int:
+    """Build the Maven projects of the streams, each for the Spark of its stream. Raises ProcessError, ConfigError."""
+    from streamwarden.adapters.jvm.environments import environment_of
+    from streamwarden.adapters.jvm.maven_project import build
+
+    specs = space.catalog().streams.values()
+    named = {(spec.spark.maven, spec.spark.python): spec.spark for spec in specs if spec.spark.maven is not None}
+    if not named:
+        say("no stream of this project names a Maven project (`spark.maven`)")
+    for (pom, _), spark in named.items():
+        jar = build(Path(pom), environment_of(spark))
+        say(f"built and tested {text(pom)}: {text(jar)}")
     return Exit.OK

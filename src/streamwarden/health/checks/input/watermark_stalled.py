@@ -78,7 +78,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     newest = reports(window, 1)
     if not newest:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows the watermark")
-    if newest[-1].watermark is None and "watermark" not in (newest[-1].raw.get("eventTime") or {}):
+    if newest[-1].watermark is None and not newest[-1].has_watermark:
         return CHECK.verdict(window, Status.OK, "the query has no watermark", 0.0)
     event = _event_time(window, newest[-1].query_id)
     if event is None or event.batches < RECENT:

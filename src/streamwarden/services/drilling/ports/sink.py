@@ -7,15 +7,17 @@ from typing import Final
 from streamwarden.drills.faults.sink.kill_after_database_commit import ARRIVALS
 from streamwarden.drills.faults.sink.sink_failing import FOLDER
 from streamwarden.drills.faults.sink.sink_locked import TABLE
+from streamwarden.drills.faults.table.other_writer import WRITERS
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.drills.records.types import ForkView
+from streamwarden.drills.tables import OtherWriter
 from streamwarden.errors import DrillError
 from streamwarden.services.drilling.ports import Offer
 from streamwarden.sinks.base import Sink
 
 
 class ForkSink:
-    """Implements `SinkArrivals`, `SinkTable` and `SinkFolder`."""
+    """Implements `SinkArrivals`, `SinkTable`, `SinkFolder` and `OtherWriters`."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
         return _sink(fork).listen(fork.spec)
@@ -25,6 +27,9 @@ class ForkSink:
 
     def hold(self, fork: ForkView) -> AbstractContextManager[HeldTable]:
         return _sink(fork).hold(fork.spec)
+
+    def of(self, fork: ForkView) -> OtherWriter:
+        return _sink(fork).other_writer(fork.spec)
 
     def block(self, fork: ForkView) -> None:
         """The folder is moved aside, and a file with its name is written."""
@@ -56,4 +61,5 @@ OFFERS: Final = (
     Offer(ARRIVALS, lambda _: ForkSink()),
     Offer(TABLE, lambda _: ForkSink()),
     Offer(FOLDER, lambda _: ForkSink()),
+    Offer(WRITERS, lambda _: ForkSink()),
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.adapters.jvm.environments import named
+from streamwarden.adapters.jvm.maven_project import sources
 from streamwarden.lifecycle.job_files import files_of
 from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import StreamSpec
@@ -21,14 +22,16 @@ PROGRAMS: Final = Path(__file__).parents[3] / "spark" / "programs"
 
 
 def code_of(spec: StreamSpec) -> dict[str, Any]:
-    """`files`: path in the project -> SHA-256 of the job, of the modules beside it that it imports, and of
-    `spark.py_files`; `packages`: name -> version, unless the driver runs in a cluster, which has its own packages.
+    """`files`: path in the project -> SHA-256 of the job, of the modules beside it that it imports, of `spark.py_files`
+    and of the sources of `spark.maven`; `packages`: name -> version, unless the driver runs in a cluster, which has its
+    own packages.
 
     A file that cannot be read is left out: the launch does not depend on it. Raises ConfigError for an environment that
     the stream names and that cannot run a driver.
     """
     contents = files_of(Path(spec.job))
-    for shipped in map(Path, spec.spark.py_files):
+    project = () if spec.spark.maven is None else sources(Path(spec.spark.maven))
+    for shipped in (*map(Path, spec.spark.py_files), *project):
         with suppress(OSError):
             contents[shipped] = shipped.read_bytes()
     here = spec.spark.deploy_mode is DeployMode.CLIENT

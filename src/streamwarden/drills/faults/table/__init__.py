@@ -1,0 +1,1 @@
+"""Faults that another program causes in the table that a fork writes."""
