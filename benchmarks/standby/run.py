@@ -2,7 +2,7 @@
 
 One small stateful stream under `streamwarden start --supervise`. Each round kills its driver twice: once while a
 standby waits, once right after the standby was dismissed, so that the same supervisor starts a process. Run it on a
-quiet machine, after `streamwarden prepare`. The end is the time of the commit's file.
+quiet machine, after `streamwarden prepare`. The end is the time of the commit's file. Ctrl-C shows the rounds so far.
 
     python benchmarks/standby/run.py [--rounds 20] [--c1]
 """
@@ -10,6 +10,7 @@ quiet machine, after `streamwarden prepare`. The end is the time of the commit's
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -68,10 +69,11 @@ def main() -> int:
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="standby-") as folder:
         home = Home(Path(folder), STREAM.replace("CONF", C1 if chosen.c1 else ""))
-        with home.producing(), home.supervised():
-            taken = [home.round(number) for number in range(chosen.rounds)]
-        idle = home.idle
-    print(report(taken, idle))
+        taken: list[tuple[float, float]] = []
+        with home.producing(), home.supervised(), contextlib.suppress(KeyboardInterrupt):
+            for number in range(chosen.rounds):
+                taken.append(home.round(number))
+    print(report(taken, home.idle) if taken else "no round ended")
     return 0
 
 

@@ -34,8 +34,8 @@ ASK_EVERY: Final = 5.0
 """Seconds between two questions to the JVM."""
 
 REHEARSED: Final = range(6), range(6, 12)
-"""Batches of both runs of the rehearsal. The JVM compiles what runs often: a small query that was then started needed
-16 seconds of a processor without a rehearsal, 5.7 after 6 batches and 4.4 after 16 (with C1 6.0, and 2.4 after 6)."""
+"""Batches of both runs of the rehearsal. The JVM compiles what runs often: the first batch of the query that follows
+needs less of the processor after each of them, and little less after a dozen."""
 
 SHUFFLES: Final = "spark.sql.shuffle.partitions"
 
