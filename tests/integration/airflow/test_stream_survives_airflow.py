@@ -45,7 +45,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """Airflow up, no stream started yet."""
     root = tmp_path_factory.mktemp("installation")
     project = make_project(root / "project")
-    add_stream(project, "counted")
+    with add_stream(project, "counted").open("a") as file:
+        file.write("audit: {share: 1}\n")  # without pauses: a live drill waits for two audits
     (project / "config" / "drills" / "kill_live.yaml").write_text(KILL_LIVE)
     add_stream(project, "doomed", job="raising.py", initial="1s", budget=1)
     add_stream(project, "wrong", job="wrong.py")

@@ -87,7 +87,6 @@ trigger: {{processing_time: 1 second}}
 state: {{shuffle_partitions: 1}}
 restart: {{initial: {initial}, factor: 2, cap: 8s, budget: {budget} per hour, healthy_after: 1h}}
 stop: {{batch_deadline: 60s, term_deadline: 20s}}
-audit: {{share: 1}}   # without pauses: a live drill waits for two audits
 spark:
   master: "local[1]"
   driver_memory: 1 GB
