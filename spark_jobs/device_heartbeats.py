@@ -65,6 +65,7 @@ from pyspark.sql.functions import crc32, timestamp_millis
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streamwarden.errors import ConfigError
+from streamwarden.spark.java import through_java
 from streamwarden.spark.sources import read_rows
 from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
@@ -106,11 +107,8 @@ def _in_python(readings: DataFrame, rules: Rules, remember: int | None) -> DataF
 def _in_jvm(readings: DataFrame, rules: Rules, remember: int | None) -> DataFrame:
     """The same by the Java class of `spark_jobs/processors`, by bucket of devices."""
     by_bucket = readings.withColumn("bucket", (crc32("device_id") % rules.buckets).cast("int"))
-    processor: Any = readings.sparkSession._jvm.streamwarden.sessions.Heartbeats  # type: ignore[union-attr]
-    written = processor.over(
-        by_bucket._jdf, rules.buckets, rules.heartbeat, rules.inactive, remember or 0, rules.by_event
-    )
-    return type(readings)(written, readings.sparkSession)
+    rest = rules.buckets, rules.heartbeat, rules.inactive, remember or 0, rules.by_event
+    return through_java(by_bucket, "streamwarden.sessions.Heartbeats.over", *rest)
 
 
 def _by_clock(spark: SparkSession, spec: StreamSpec) -> DataFrame:

@@ -5,7 +5,7 @@
 Each part runs in a process of its own, on one SQLite store: the triggers of the streams' tasks, which watch living
 drivers and show their logs, in one event loop, as Airflow's triggerer runs them; and an hour's housekeeping. Airflow
 itself is not started: its own cost is not counted. The health round is measured by
-`benchmarks/health_evaluation/growth.py`.
+`benchmarks/health_round/run.py`.
 """
 
 from __future__ import annotations

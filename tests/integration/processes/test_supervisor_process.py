@@ -227,7 +227,7 @@ def test_a_standby_that_was_dismissed_is_killed_and_leaves_nothing(folder: Path,
 def test_a_standby_that_ends_by_itself_leaves_nothing(folder: Path) -> None:
     (folder / files.STANDBY).write_text("{}")
     keep(folder, "exit 3")
-    until("the end of the standby's folder", lambda: not folder.exists())
+    assert until("the end of the standby's folder", lambda: not folder.exists()), "no exit is kept, and no log"
 
 
 def test_a_standby_that_was_taken_is_a_driver_whose_exit_is_kept(folder: Path) -> None:

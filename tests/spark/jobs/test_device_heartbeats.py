@@ -26,13 +26,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from streamwarden.adapters.jvm.environments import own
 from streamwarden.adapters.jvm.maven_project import build
+from streamwarden.errors import JobError
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sources.files import FilesSource
+from streamwarden.spark.java import through_java
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import Backend, StateSpec, StreamSpec, TriggerSpec
 from support.checkpoints.forged_output import copied, rewrite
@@ -358,3 +361,9 @@ def test_a_file_that_was_never_read_is_caught(timed: Survivors, tmp_path: Path) 
     extra = Path(str(spec.source.path)) / "more" / "0000.json"
     extra.rename(Path(str(spec.source.path)) / "9999.json")
     assert not verify(spec).exactly_once
+
+
+def test_a_class_that_the_driver_does_not_have_is_named(spark: SparkSession) -> None:
+    with pytest.raises(JobError, match=r"no class no\.such\.Processor") as refused:
+        through_java(spark.range(1), "no.such.Processor.over", 1)
+    assert "spark.maven" in str(refused.value)

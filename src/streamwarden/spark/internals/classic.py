@@ -1,5 +1,6 @@
 """PySpark's own classes of frames and columns, which since 4.0 are apart from those of Spark Connect."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -16,6 +17,14 @@ def frame_around(dataset: Any, session: SparkSession) -> DataFrame:
     """The frame of a dataset of the JVM."""
     frame: DataFrame = _DataFrame(dataset, session)
     return frame
+
+
+def through_static_method(frame: DataFrame, method: str, arguments: Sequence[Any]) -> DataFrame:
+    """What a static method of a Java class, `PACKAGE.CLASS.METHOD`, makes of the frame's dataset."""
+    found: Any = frame.sparkSession._jvm
+    for part in method.split("."):
+        found = getattr(found, part)
+    return frame_around(found(frame._jdf, *arguments), frame.sparkSession)
 
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:

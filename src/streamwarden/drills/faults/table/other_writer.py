@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol
 
-from streamwarden.drills.faults.base import Fault, FaultContext, require_this_host
+from streamwarden.drills.faults.base import Fault, FaultContext, ObservedFault, Strike, require_this_host
 from streamwarden.drills.faults.driver.kill_driver import FITTING, await_batch
 from streamwarden.drills.ports import Port
 from streamwarden.drills.records.types import ForkView
@@ -20,16 +20,35 @@ class OtherWriters(Protocol):
         """One that writes the fork's table. Raises DrillError if its sink is no table."""
 
 
+NOT_STOPPED: Final = Strike(moment=None, message="the driver did not stand still between two batches")
+
 WRITERS: Final = Port[OtherWriters]("other writers of the sink's table")
 
 
-def require_table(fault: Fault, stream: str, declared: StreamSpec) -> None:
-    """Raises DrillAborted unless the sink is a table of files."""
-    if not declared.sink.TABLE_OF_FILES:
-        served = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
-        instead = "sink_failing" if declared.sink.MANIFEST else served
-        expected = "a sink of the kind `delta` or `iceberg`"
-        raise fault.wrong_sink(stream, declared, "table of files", expected=expected, instead=instead)
+class TableFault(ObservedFault):
+    """A fault of the table that a fork's sink writes. It strikes a driver that is stopped between two batches, or one
+    that writes a batch."""
+
+    __slots__ = ()
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
+        """Only a table of files has other writers."""
+        if not declared.sink.TABLE_OF_FILES:
+            served = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
+            instead = "sink_failing" if declared.sink.MANIFEST else served
+            expected = "a sink of the kind `delta` or `iceberg`"
+            raise self.wrong_sink(stream, declared, "table of files", expected=expected, instead=instead)
+
+    def undo(self, context: FaultContext) -> str | None:
+        """Resume a driver that is still stopped."""
+        return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
+
+
+def judge_between_batches(strike: Strike) -> tuple[bool, str]:
+    """Whether no batch was being written during a strike that did something."""
+    if strike.evidence["planned"] != strike.evidence["committed"]:
+        return False, f"{strike.message}, but batch {strike.evidence['planned']} was being written"
+    return True, f"{strike.message}, while no batch was being written"
 
 
 def writer_of(fault: Fault, context: FaultContext) -> OtherWriter:

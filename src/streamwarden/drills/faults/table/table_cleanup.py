@@ -9,9 +9,14 @@ files are removed.
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final
 
-from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, ObservedFault, Strike
-from streamwarden.drills.faults.table.other_writer import between_batches, require_table, writer_of
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, Strike
+from streamwarden.drills.faults.table.other_writer import (
+    NOT_STOPPED,
+    TableFault,
+    between_batches,
+    judge_between_batches,
+    writer_of,
+)
 from streamwarden.units import format_count
 
 COMPACTED_WITHIN: Final = 15.0
@@ -21,7 +26,7 @@ POLL: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableCleanup(ObservedFault):
+class TableCleanup(TableFault):
     """Proof: files of the table that were there are gone, or versions of it, and no batch was planned and not committed
     meanwhile."""
 
@@ -48,12 +53,6 @@ class TableCleanup(ObservedFault):
         "may end with the cause `table_batch_unknown`.",
     )
 
-    def require(self, stream: str, declared: StreamSpec) -> None:
-        require_table(self, stream, declared)
-
-    def undo(self, context: FaultContext) -> str | None:
-        return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
-
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         writer = writer_of(self, context)
         if not context.observe().alive:
@@ -62,7 +61,7 @@ class TableCleanup(ObservedFault):
         compacted = context.wait_until(writer.compact, deadline=until, every=POLL)
         with between_batches(context, deadline=deadline) as batch:
             if batch is None:
-                return Strike(moment=None, message="the driver did not stand still between two batches")
+                return NOT_STOPPED
             removed = writer.clean()
             position = context.ports.checkpoint.position(context.fork)
         return Strike(
@@ -82,9 +81,7 @@ class TableCleanup(ObservedFault):
         removed = evidence["removed"]
         if not removed["data"] and not removed["versions"]:
             return False, f"{strike.message}: there was nothing to remove"
-        if evidence["planned"] != evidence["committed"]:
-            return False, f"{strike.message}, but batch {evidence['planned']} was being written"
-        return True, f"{strike.message}, while no batch was being written"
+        return judge_between_batches(strike)
 
 
 def _described(files: int, versions: int) -> str:

@@ -12,16 +12,14 @@ from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
     FaultContext,
-    ObservedFault,
     Strike,
     describe_exit,
 )
 from streamwarden.drills.faults.driver.kill_driver import await_batch
-from streamwarden.drills.faults.table.other_writer import require_table, writer_of
+from streamwarden.drills.faults.table.other_writer import TableFault, writer_of
 from streamwarden.drills.tables import OtherWriter
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.failures.causes import TABLE_CONFLICT
-from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_count
 
 COMMITS_FIRST: Final = 5
@@ -29,7 +27,7 @@ COMMITS_FIRST: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableConflict(ObservedFault):
+class TableConflict(TableFault):
     """Proof: in the history of the table, commits of another writer stand between the version that the batch's writer
     had read and the one that its commit made; or the driver failed with the cause of such a conflict."""
 
@@ -52,9 +50,6 @@ class TableConflict(ObservedFault):
         next_step="Nothing: supervision starts the stream again. If it happens often, let compactions run while the "
         "stream has little to do, or on partitions that it no longer writes.",
     )
-
-    def require(self, stream: str, declared: StreamSpec) -> None:
-        require_table(self, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         writer = writer_of(self, context)

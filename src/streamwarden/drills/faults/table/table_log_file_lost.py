@@ -7,17 +7,16 @@ Iceberg table `version-hint.text`. It is lost once under a driver that runs, and
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, ObservedFault, Proof, Strike
-from streamwarden.drills.faults.table.other_writer import between_batches, require_table, writer_of
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, Proof, Strike
+from streamwarden.drills.faults.table.other_writer import NOT_STOPPED, TableFault, between_batches, writer_of
 from streamwarden.drills.faults.topic.own_topic import stop_between_batches
 from streamwarden.drills.tables import OtherWriter
-from streamwarden.stream.spec import StreamSpec
 
 POLL = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableLogFileLost(ObservedFault):
+class TableLogFileLost(TableFault):
     """Proof: the file was deleted between two batches, and the driver committed another one; it was deleted again when
     the driver had stopped. The recovery is the start that follows."""
 
@@ -41,19 +40,12 @@ class TableLogFileLost(ObservedFault):
         "commits by default, and Iceberg writes the hint with each commit. Otherwise restore the file from a copy.",
     )
 
-    def require(self, stream: str, declared: StreamSpec) -> None:
-        require_table(self, stream, declared)
-
-    def undo(self, context: FaultContext) -> str | None:
-        return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
-
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         writer = writer_of(self, context)
         with between_batches(context, deadline=deadline) as batch:
             lost = None if batch is None else writer.lose_log_file()
         if batch is None or lost is None:
-            missed = "the driver did not stand still between two batches" if batch is None else _NEEDED
-            return Strike(moment=None, message=missed)
+            return NOT_STOPPED if batch is None else Strike(moment=None, message=_NEEDED)
         went_on = _await_next(context, batch, deadline)
         stopped = stop_between_batches(context, why="a file of its table is to be lost", deadline=deadline)
         if went_on and stopped is not None:
@@ -84,7 +76,7 @@ class TableLogFileLost(ObservedFault):
         )
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        proof = ObservedFault.prove(self, context, strike)
+        proof = TableFault.prove(self, context, strike)
         if proof.landed and not proof.evidence["went_on"]:
             return replace(proof, violation=f"the driver did not go on: {proof.evidence['exit_message']}")
         return proof

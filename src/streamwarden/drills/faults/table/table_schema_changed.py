@@ -7,14 +7,19 @@ as it has nothing but nulls.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, ObservedFault, Strike
-from streamwarden.drills.faults.table.other_writer import between_batches, require_table, writer_of
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, Strike
+from streamwarden.drills.faults.table.other_writer import (
+    NOT_STOPPED,
+    TableFault,
+    between_batches,
+    judge_between_batches,
+    writer_of,
+)
 from streamwarden.drills.tables import ADDED_COLUMN
-from streamwarden.stream.spec import StreamSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSchemaChanged(ObservedFault):
+class TableSchemaChanged(TableFault):
     """Proof: the table has the column, and had not; no batch was planned and not committed meanwhile."""
 
     kind: str = "table_schema_changed"
@@ -34,12 +39,6 @@ class TableSchemaChanged(ObservedFault):
         next_step="Nothing for the stream. A column that must not be null, another type or a removed column ends it.",
     )
 
-    def require(self, stream: str, declared: StreamSpec) -> None:
-        require_table(self, stream, declared)
-
-    def undo(self, context: FaultContext) -> str | None:
-        return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
-
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         writer = writer_of(self, context)
         before = list(writer.columns())
@@ -47,7 +46,7 @@ class TableSchemaChanged(ObservedFault):
             return Strike(moment=None, message="an earlier attempt had already added the column")
         with between_batches(context, deadline=deadline) as batch:
             if batch is None:
-                return Strike(moment=None, message="the driver did not stand still between two batches")
+                return NOT_STOPPED
             writer.add_column(ADDED_COLUMN)
             position = context.ports.checkpoint.position(context.fork)
         return Strike(
@@ -66,6 +65,4 @@ class TableSchemaChanged(ObservedFault):
         evidence = strike.evidence
         if ADDED_COLUMN not in evidence["after"]:
             return False, f"{strike.message}, but the table does not have it"
-        if evidence["planned"] != evidence["committed"]:
-            return False, f"{strike.message}, but batch {evidence['planned']} was being written"
-        return True, f"{strike.message}, while no batch was being written"
+        return judge_between_batches(strike)

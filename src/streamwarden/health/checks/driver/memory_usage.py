@@ -116,7 +116,7 @@ CHECK = Check(
         "by the runner about every ten seconds). With a local master minus state memory: "
         "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
         "because RocksDB's value rises and falls with its memtables (nothing is subtracted for a driver of several "
-        "queries), and with the newest `standby_resident_bytes`, the same of its warm standby, if it has one. "
+        "queries). If the stream has a warm standby, its newest `standby_resident_bytes` is added. "
         "On a cluster the state is in the executors, and each of them is judged too: the resident memory "
         "in its newest heartbeat at which it ran a task (`ProcessTreeJVMRSSMemory` + `ProcessTreePythonRSSMemory` of "
         "`executorUpdates` in Spark's `SparkListenerExecutorMetricsUpdate`, without `ProcessTreeOtherRSSMemory`, which "

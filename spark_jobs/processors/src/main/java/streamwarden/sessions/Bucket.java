@@ -20,10 +20,10 @@ final class Bucket {
     private final ArrayDeque<Reading> waiting;
     private final ToLongFunction<String> known;
 
-    /** Device to how many sessions it has begun, as far as it was looked up or has changed. */
+    /** Device to the number of sessions that it has begun, for the devices that were looked up or have changed. */
     final Map<String, Long> begun = new HashMap<>();
 
-    /** Devices whose number of sessions is another one than that in the state store. */
+    /** Devices whose number of sessions differs from the one in the state store. */
     final Set<String> renumbered = new HashSet<>();
 
     /** Sessions that were active before and have ended. */

@@ -10,10 +10,10 @@ final class Session {
     long readings;
     String state;
 
-    /** Readings since the last row. They are not part of the state: with each point of the grid they are counted anew. */
+    /** Number of readings since the last row. The state does not keep it, because each point of the grid starts again at 0. */
     long added;
 
-    /** Whether the state store has another value of it. */
+    /** Whether the session differs from what the state store has. */
     boolean changed;
 
     Session(long number, long started, long last, long readings, String state) {

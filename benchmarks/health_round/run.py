@@ -1,6 +1,6 @@
 """What an evaluation round costs as the fleet grows: processor time of 10, 100, 1,000 and 5,000 running streams.
 
-    python benchmarks/health_evaluation/growth.py [--streams 10 100 1000 5000] [--pairs 3] [--compare SRC]
+    python benchmarks/health_round/run.py [--streams 10 100 1000 5000] [--pairs 3] [--compare SRC]
 
 Each stream commits six batches a minute, and the store has its newest hundred. An evaluator is a process of its own
 that remembers nothing of the round before, as the task of the health DAG; the one called `before`, with `--compare`,
