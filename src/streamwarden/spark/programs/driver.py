@@ -303,6 +303,9 @@ class Runner:
         if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
             self._link.await_last_report()
         died = next((event for event in list(self._link.terminated.values()) if event.error), None)
+        if (error or died) is not None and (lost := self._link.lost_by_now()) is not None:
+            # A driver that was paused goes on in the middle of a batch, and finds it committed by its successor.
+            return ended(Ending(Reason.LEASE_LOST, str(lost)), at=now, cut_batch=cut)
         if error is not None and not (isinstance(error, ScriptFailed) and died):
             behind, chain = self._foreach_errors.explain(error)
             if isinstance(behind, LeaseLost):
