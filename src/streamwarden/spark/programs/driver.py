@@ -17,6 +17,9 @@ from typing import Any
 if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+    from streamwarden.spark.driver.early_session import open_early
+
+    EARLY = open_early(Path(sys.argv[1]))
 
 from pyspark.sql import SparkSession
 
@@ -74,7 +77,8 @@ class Runner:
 
     Args:
         url: the store's.
-        session: that of a standby, which waited for this; None: the job opens the first one.
+        session: that of a standby, which waited for this, or one that is open for another reason; None: the job opens
+            the first one.
     """
 
     def __init__(self, folder: Path, url: str | None, session: Any | None = None) -> None:
@@ -417,12 +421,16 @@ def _waited_for(folder: Path) -> Any | None:
     return stand_by(folder, Path(document["job"]))
 
 
-def main(argv: list[str]) -> int:
-    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too."""
+def main(argv: list[str], early: Any | None = None) -> int:
+    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too.
+
+    Args:
+        early: the session that the job is to find.
+    """
     folder = Path(argv[1])
     url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
-        runner = Runner(folder, url, _waited_for(folder))
+        runner = Runner(folder, url, _waited_for(folder) or early)
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):
@@ -434,7 +442,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv)
+    status = main(sys.argv, EARLY)
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of the job or of py4j must not keep a driver alive whose outcome is written.
