@@ -26,6 +26,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import SourceSpec, Standby, StreamSpec
+from support.command_line import in_shell
 from support.spark.drivers import COUNTS, QUICK, Project, counted, expected_counts, producing, project, until
 from support.spark.environments import python_with
 from support.spark.mid_batch import newest
@@ -263,6 +264,40 @@ def test_a_leader_that_was_paused_in_a_batch_is_fenced_and_each_row_is_in_the_si
     assert into_sink.counted().items() >= before.items()
     fleet.set_running("counts", "ann", "it goes on")
     into_sink.stop()
+
+
+STREAM = """
+name: counts
+job: jobs/counts.py
+source: {path: input, max_files_per_trigger: 1}
+sink: {path: output/counts}
+checkpoint: checkpoints/counts
+trigger: {processing_time: 500 ms}
+state: {shuffle_partitions: 1}
+standby: warm
+health: {thresholds: {batch_longer_than_trigger: {warning: 1000, critical: 2000}}}   # what a busy machine may take
+spark: {master: "local[1]", driver_memory: 700 MiB, conf: {spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1}}
+"""
+
+
+@pytest.mark.full  # above a restart takes the standby; unit/services/upgrades has the switch
+def test_the_switch_of_an_upgrade_takes_a_standby_of_the_new_version(tmp_path: Path) -> None:
+    with project(tmp_path) as made:
+        (made.root / "config" / "streams").mkdir(parents=True)
+        (made.root / "config" / "streams" / "counts.yaml").write_text(STREAM)
+        made.publish(2)
+        made.job("newer", COUNTS.replace(".groupBy(", '.where("key >= 0").groupBy('))
+        pair = Pair(made)
+        with producing(made, every=1.0):
+            assert in_shell(made.root, "start", "counts").code == 0
+            leader, standby = pair.both()
+            job = ("--job", "jobs/newer.py", "--watch", "5s", "--batches", "3")
+            done = in_shell(made.root, "upgrade", "counts", *job, timeout=400)
+            assert done.code == 0, done
+            successor = pair.successor_of(leader)
+            assert PROMOTED in pair.events(successor), pair.events(successor)
+            assert successor.driver_id != standby.folder.name, "that one is of the older version"
+        pair.stop()
 
 
 @pytest.mark.full  # above a job with `build` is taken over; drivers/test_several_queries has scripts
