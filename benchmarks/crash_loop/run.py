@@ -28,6 +28,7 @@ from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.formats.logs import log_position, written_at
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE
+from streamwarden.lifecycle.submission import MAINTENANCE_INTERVAL
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -55,9 +56,10 @@ C1: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 VARIANTS: Final = {
     "ours": {},
     "spark": {MAINTENANCE: "60s", DELTAS: "10"},
-    "often": {MAINTENANCE: "200ms"},
+    "even": {MAINTENANCE: MAINTENANCE_INTERVAL},
 }
-"""Settings of the state store in addition to those that Streamwarden derives; `spark`: Spark's defaults."""
+"""Settings of the state store in addition to those that Streamwarden derives. `spark`: Spark's defaults; `even`: the
+same interval of uploads in each life."""
 
 
 @dataclass(frozen=True, slots=True)

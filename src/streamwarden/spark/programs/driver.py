@@ -64,6 +64,7 @@ from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.standby.standing_by import stand_by
 from streamwarden.spark.standby.watch import StandbyWatch
+from streamwarden.spark.state.uploads import hasten_uploads
 from streamwarden.spark.watches.fence import FenceWatch
 from streamwarden.spark.watches.heartbeat import Heartbeat
 from streamwarden.spark.watches.storage import StorageWatch
@@ -214,6 +215,7 @@ class Runner:
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
+        hasten_uploads(spark, self._spec)
         if isinstance(self._spec.source, StoredSource):
             self._spec.source.require_planned(self._spec)
         if self._has_committed_its_last():
