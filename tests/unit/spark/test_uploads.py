@@ -1,4 +1,4 @@
-"""When a driver uploads the snapshots of its state sooner than others. benchmarks/crash_loop shows what that is worth."""
+"""When a driver uploads the snapshots of its state sooner. benchmarks/crash_loop shows what that is worth."""
 
 from __future__ import annotations
 
