@@ -192,22 +192,35 @@ FLAT = COUNTS.replace(
 KEY = ("began", "key")
 
 
+LOGS = {"parquet": "_spark_metadata/[0-9]*", "delta": "_delta_log/*.json", "iceberg": "metadata/*.metadata.json"}
+"""Where a sink of files enters what a batch wrote."""
+
+
 class IntoSink(Pair):
     """A stream with a standby that writes into a sink of some kind."""
 
     def pause_in_a_batch(self, driver: DriverRecord) -> None:
-        """Pause driver and supervisor process, as on a paused host, between the plan of a batch and its commit."""
+        """Pause driver and supervisor process, as on a paused host, in the middle of a batch: into a sink of files when
+        it has data files that its log does not name yet."""
         for _ in range(20):
+            data, log = self.listed("**/*.parquet"), self.listed(LOGS.get(self.spec.sink.kind, "none"))
             self.project.publish(1)
-            until("a batch", self.is_in_a_batch, poll=0.002)
+            until("a batch", lambda before=data: self.is_in_a_batch(before), poll=0.002)
             assert self.project.fleet.freeze(driver.driver_id, supervised=False)
-            if self.is_in_a_batch():
+            if self.is_in_a_batch(data) and self.listed(LOGS.get(self.spec.sink.kind, "none")) == log:
                 return
             assert self.project.fleet.thaw(driver.driver_id)
-        raise AssertionError("twenty pauses, and none between a plan and its commit")
+        raise AssertionError("twenty pauses, and none in the middle of a batch")
 
-    def is_in_a_batch(self) -> bool:
-        return newest(self.spec.checkpoint, "offsets") > newest(self.spec.checkpoint, "commits")
+    def is_in_a_batch(self, before: set[str]) -> bool:
+        """Whether a batch is planned and not committed, and its data files have come to those of `before`."""
+        planned = newest(self.spec.checkpoint, "offsets") > newest(self.spec.checkpoint, "commits")
+        return planned and (self.spec.sink.path is None or self.listed("**/*.parquet") > before)
+
+    def listed(self, pattern: str) -> set[str]:
+        """Files of the sink, without those that Hadoop hides."""
+        found = Path(self.spec.sink.path).glob(pattern) if self.spec.sink.path else ()
+        return {str(path) for path in found if not path.name.startswith((".", "_"))}
 
     def counted(self) -> dict[tuple[str, int], int]:
         """As a reader has it that drops the records of a topic whose id it has seen."""
@@ -219,7 +232,7 @@ class IntoSink(Pair):
         return {(str(began), int(key)): int(n) for (began, key), (n,) in rows}
 
 
-@pytest.fixture(params=["files", "kafka", "postgresql", "delta", "iceberg"])
+@pytest.fixture(params=["parquet", "kafka", "postgresql", "delta", "iceberg"])
 def into_sink(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IntoSink]:
     kind = request.param
     with project(tmp_path) as made:
@@ -236,7 +249,7 @@ def into_sink(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
             server.create("taken_over")
             monkeypatch.setenv(variable("warehouse"), server.connection("taken_over"))
         sinks = {
-            "files": lambda: ParquetSink(path=path),
+            "parquet": lambda: ParquetSink(path=path),
             "kafka": lambda: KafkaSink(connection="broker", topic="taken_over", key=KEY),
             "postgresql": lambda: PostgresqlSink(connection="warehouse", table="counts", key=KEY),
             "delta": lambda: DeltaSink(path=path, key=KEY),
