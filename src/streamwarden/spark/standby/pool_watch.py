@@ -1,0 +1,139 @@
+"""Keeps a pool of standbys filled, as long as this driver's next start may take one of them.
+
+Each driver does so for itself; together they prepare no more than the project wants (see `standbys.filling`).
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from streamwarden.adapters import processes
+from streamwarden.health.signals.series import POOL_BYTES
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import ExitRecord
+from streamwarden.lifecycle.forks.places import is_fork
+from streamwarden.lifecycle.supervision.pool import POOL, has_older_code, pool_event
+from streamwarden.lifecycle.supervision.standby import Fit, can_wait, digest
+from streamwarden.services.fleet.launching.deployed_code import shipped_code_of
+from streamwarden.services.fleet.standbys.pool import PoolStart, leave_pool, pool_folder, use, users
+from streamwarden.services.fleet.standbys.waiting import WaitingStandby, dismiss, waiting
+from streamwarden.spark.driver.control import Ending
+from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.log import say
+from streamwarden.spark.standby.watch import (
+    FIRST_BATCH_WITHIN,
+    LOOK_EVERY,
+    MEASURE_EVERY,
+    Asked,
+    is_silent,
+    restarts,
+)
+from streamwarden.stream.spec import StreamSpec
+
+
+class PoolWatch:
+    """Runs on a separate thread; does nothing for a stream without a pool.
+
+    Args:
+        ending: whether the driver is being stopped.
+    """
+
+    def __init__(self, spec: StreamSpec, folder: Path, link: StoreLink, *, ending: Callable[[], bool]) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._pool = pool_folder(folder.parents[2])
+        self._link = link
+        self._ending = ending
+        document = files.read_document(folder / files.POOL) if can_wait(spec) and not is_fork(spec.name) else None
+        self._start = None if document is None else PoolStart.from_document(document)
+        self._closed = threading.Event()
+        self._began = time.monotonic()
+        self._committed = False
+        self._asked = Asked()
+        self._living = 0
+        self._reported: tuple[int, int] | None = None
+        self._measure_at = 0.0
+
+    def start(self) -> None:
+        if self._start is not None:
+            threading.Thread(target=self._run, args=(self._start,), name="streamwarden pool", daemon=True).start()
+
+    def committed(self) -> None:
+        """A batch was committed."""
+        self._committed = True
+
+    def close(self, outcome: ExitRecord, ending: Ending | None) -> None:
+        """End the watch; if nothing is to restart this driver, leave the pool. Never raises."""
+        self._closed.set()
+        if self._start is not None and not restarts(outcome, ending):
+            with contextlib.suppress(OSError):
+                leave_pool(self._pool, self._spec.name)
+
+    def _run(self, start: PoolStart) -> None:
+        while not self._closed.wait(LOOK_EVERY):
+            try:
+                self._turn(start)
+            except Exception as error:  # a defect must not end the watch
+                say(f"pool of standbys: {type(error).__name__}: {error}")
+
+    def _turn(self, start: PoolStart) -> None:
+        if self._ending() or not self._is_settled():
+            return
+        fit = replace(start.fit, code=digest(shipped_code_of(self._spec)))
+        standbys = self._kept(fit)
+        for standby in standbys:
+            use(standby.folder, self._spec.name)
+        if len(standbys) > self._living:  # one came: the next is asked for at once
+            self._asked = Asked()
+        self._living = len(standbys)
+        if len(standbys) < start.size:
+            self._ask()
+        self._measure(standbys)
+        self._report(standbys, start.size)
+
+    def _kept(self, fit: Fit) -> list[WaitingStandby]:
+        """The standbys of this pool, without those that are of older code or no longer answer: these end."""
+        kept = []
+        for standby in waiting(self._pool):
+            if has_older_code(standby.record.fit, fit) or is_silent(standby, time.time()):
+                dismiss(standby.folder)
+            elif standby.record.fit == fit:
+                kept.append(standby)
+        return kept
+
+    def _is_settled(self) -> bool:
+        return self._committed or (
+            self._link.started is not None and time.monotonic() - self._began > FIRST_BATCH_WITHIN
+        )
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        if self._asked.may_ask(now):
+            (self._folder / files.POOL_WANTED).touch()
+            self._asked = Asked(now, self._asked.times + 1)
+
+    def _measure(self, standbys: Sequence[WaitingStandby]) -> None:
+        """This stream's share of the memory of the pool: what each standby has, over the streams that may use it."""
+        if time.monotonic() < self._measure_at:
+            return
+        self._measure_at, at = time.monotonic() + MEASURE_EVERY, time.time()
+        share = sum(
+            (processes.resident_bytes(standby.process) or 0) / max(1, len(users(standby.folder, at)))
+            for standby in standbys
+        )
+        stream = self._spec.name
+        self._link.measure(
+            [Measurement(stream=stream, name=POOL_BYTES, at=at, value=float(share), unit="bytes", source="driver")]
+        )
+
+    def _report(self, standbys: Sequence[WaitingStandby], size: int) -> None:
+        """Record a change of the number of ready standbys with this driver."""
+        at = time.time()
+        seen = sum(standby.is_ready(at) for standby in standbys), size
+        if seen != self._reported:
+            self._reported = seen
+            self._link.event(POOL, **pool_event(self._folder.name, *seen, at).detail)
