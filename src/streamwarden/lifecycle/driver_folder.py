@@ -22,8 +22,8 @@
     ready              the standby waits; its modification time is that of the JVM's last answer
     wanted             asks the supervisor process to prepare a standby of this driver
     go                 a pipe: a byte in it ends the standby's wait
-    pool.json          of a driver that may take its next start from a pool of standbys: what they must have in common
-                       with it, how many there are to be, and its command
+    pool.json          of a driver that keeps a pool of standbys: how many of them there are to be, and its
+                       command
     pool_wanted        asks the supervisor process to fill up the pool
     users/             of a standby of a pool, whose folder is below `.pool`: a file for each stream that may use it
     driver.json        of a standby of a pool that was promoted: the folder of the driver that it became

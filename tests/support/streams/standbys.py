@@ -34,10 +34,11 @@ class Standbys:
             child.kill()
             child.wait()
 
-    def add(self, name: str, fit: Fit = FIT, *, ready: bool = True) -> Path:
+    def add(self, name: str, fit: Fit = FIT, *, ready: bool = True, work: Path | None = None) -> Path:
+        """Args: work: the folder in which its process works."""
         folder = self.drivers / name
-        folder.mkdir(parents=True)
-        child = subprocess.Popen(["sleep", "600"])
+        folder.mkdir(parents=True, exist_ok=True)
+        child = subprocess.Popen(["sleep", "600"], cwd=work)
         self.children.append(child)
         process = processes.identity(child.pid)
         assert process is not None

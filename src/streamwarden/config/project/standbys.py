@@ -1,6 +1,6 @@
 """`config/standbys.yaml`: how many processes wait on each host for any stream that may use them."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,9 @@ class Standbys:
 
     count: int = 0
     """processes that wait on a host for each set of equal Spark settings; 0: there is no pool"""
+    drills: int = 0
+    """as many more for the drivers of forks, each in a working folder of its own; without `count` only for the first
+    driver of a fork, so that a drill measures the recovery that the stream would have"""
 
 
 def load_standbys(project: Path) -> Standbys:
@@ -29,7 +32,11 @@ def load_standbys(project: Path) -> Standbys:
         return Standbys()
     document = read_document(path, file=str(FILE))
     settings = parse(Standbys, document)
-    if not 0 <= settings.count <= MOST:
-        problem = Problem(key=("count",), observed=str(settings.count), allowed=f"a number from 0 to {MOST}")
-        raise refusal(document, [problem])
+    problems = [
+        Problem(key=(key,), observed=str(number), allowed=f"a number from 0 to {MOST}")
+        for key, number in asdict(settings).items()
+        if not 0 <= number <= MOST
+    ]
+    if problems:
+        raise refusal(document, problems)
     return settings

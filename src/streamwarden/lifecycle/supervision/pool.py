@@ -105,11 +105,6 @@ def shown_differences(one: Fit, other: Fit) -> str:
     return " and ".join(shown for name, shown in _SHOWN.items() if getattr(one, name) != getattr(other, name))
 
 
-def has_older_code(standby: Fit, now: Fit) -> bool:
-    """Whether nothing but the packages or the shipped files changed since the standby was prepared. Pure."""
-    return shown_differences(standby, now) == _SHOWN["code"]
-
-
 def pool_event(driver_id: str, ready: int, size: int, at: float) -> DriverEvent:
     """The event that keeps how many standbys of its pool a driver saw ready."""
     detail = {"ready": str(ready), "size": str(size)}

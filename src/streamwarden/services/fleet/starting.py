@@ -28,7 +28,7 @@ from streamwarden.services.fleet.launching.launch import driver_environment, spa
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.services.fleet.standbys.fit import fit
 from streamwarden.services.fleet.standbys.pool import PoolStart, hand_over, take_from_pool
-from streamwarden.services.fleet.standbys.pool_start import pool_start
+from streamwarden.services.fleet.standbys.pool_start import pool_document, pool_start
 from streamwarden.services.fleet.standbys.waiting import Choice, give_back, promote, take, waiting
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
@@ -110,7 +110,9 @@ class Starter:
         own = take(folders, fit(spec, environment, command), now) if waiting(folders) else Choice()
         if own.folder is not None or pool is None:
             return own
-        pooled = take_from_pool(self._data, pool.fit, now)
+        if pool.only_first and self._store.drivers.latest(spec.name) is not None:
+            return own
+        pooled = take_from_pool(self._data, pool, now)
         because = "; ".join(filter(None, [own.because, pooled.because]))
         return dataclasses.replace(pooled, because="" if pooled.folder is not None else because)
 
@@ -155,8 +157,8 @@ class Starter:
         try:
             if standby.folder is None or standby.pooled:
                 write_folder(spec, folder, self._data, environment, command=command)
-            if pool is not None:
-                files.write_document(folder / files.POOL, pool.to_document())
+            if (keeps := pool_document(spec, command)) is not None:
+                files.write_document(folder / files.POOL, keeps)
             self._store.drivers.launched(record)
             fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
@@ -195,7 +197,7 @@ class Starter:
             self._store.drivers.event(DriverEvent(driver_id=folder.name, at=at, kind=PROMOTED, detail=detail))
             # Last: from here on it is a driver.
             if pool is not None and standby.pooled:
-                hand_over(standby.folder, folder, lease, pool.settings)
+                hand_over(standby.folder, folder, lease, pool)
             else:
                 promote(folder, lease)
             return read_process(folder)

@@ -6,21 +6,29 @@ Each driver does so for itself; together they prepare no more than the project w
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from streamwarden.adapters import processes
 from streamwarden.health.signals.series import POOL_BYTES
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitRecord
-from streamwarden.lifecycle.forks.places import is_fork
-from streamwarden.lifecycle.supervision.pool import POOL, has_older_code, pool_event
-from streamwarden.lifecycle.supervision.standby import Fit, can_wait, digest
+from streamwarden.lifecycle.supervision.pool import POOL, pool_event
+from streamwarden.lifecycle.supervision.standby import digest
 from streamwarden.services.fleet.launching.deployed_code import shipped_code_of
-from streamwarden.services.fleet.standbys.pool import PoolStart, leave_pool, pool_folder, use, users
-from streamwarden.services.fleet.standbys.waiting import WaitingStandby, dismiss, waiting
+from streamwarden.services.fleet.standbys.pool import (
+    forget,
+    is_for_forks,
+    leave_pool,
+    of_stream,
+    pool_folder,
+    use,
+    users,
+)
+from streamwarden.services.fleet.standbys.waiting import WaitingStandby, dismiss
 from streamwarden.spark.driver.control import Ending
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.log import say
@@ -33,6 +41,10 @@ from streamwarden.spark.standby.watch import (
     restarts,
 )
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import Seconds
+
+AFTER_DRILL: Final[Seconds] = 180.0
+"""Seconds after a fork took a standby in which no other is prepared for forks; a drill takes some minutes."""
 
 
 class PoolWatch:
@@ -48,19 +60,22 @@ class PoolWatch:
         self._pool = pool_folder(folder.parents[2])
         self._link = link
         self._ending = ending
-        document = files.read_document(folder / files.POOL) if can_wait(spec) and not is_fork(spec.name) else None
-        self._start = None if document is None else PoolStart.from_document(document)
+        document = files.read_document(folder / files.POOL) or {}
+        self._sizes = {False: document.get("count", 0), True: document.get("drills", 0)}
         self._closed = threading.Event()
         self._began = time.monotonic()
         self._committed = False
         self._asked = Asked()
         self._living = 0
-        self._reported: tuple[int, int] | None = None
+        self._for_forks = 0
+        self._taken_at: float | None = None
+        self._reported: int | None = None
         self._measure_at = 0.0
 
     def start(self) -> None:
-        if self._start is not None:
-            threading.Thread(target=self._run, args=(self._start,), name="streamwarden pool", daemon=True).start()
+        if any(self._sizes.values()):
+            forget(self._pool, self._spec.name)
+            threading.Thread(target=self._run, name="streamwarden pool", daemon=True).start()
 
     def committed(self) -> None:
         """A batch was committed."""
@@ -69,41 +84,49 @@ class PoolWatch:
     def close(self, outcome: ExitRecord, ending: Ending | None) -> None:
         """End the watch; if nothing is to restart this driver, leave the pool. Never raises."""
         self._closed.set()
-        if self._start is not None and not restarts(outcome, ending):
+        if any(self._sizes.values()) and not restarts(outcome, ending):
             with contextlib.suppress(OSError):
                 leave_pool(self._pool, self._spec.name)
 
-    def _run(self, start: PoolStart) -> None:
+    def _run(self) -> None:
         while not self._closed.wait(LOOK_EVERY):
             try:
-                self._turn(start)
+                self._turn()
             except Exception as error:  # a defect must not end the watch
                 say(f"pool of standbys: {type(error).__name__}: {error}")
 
-    def _turn(self, start: PoolStart) -> None:
+    def _turn(self) -> None:
         if self._ending() or not self._is_settled():
             return
-        fit = replace(start.fit, code=digest(shipped_code_of(self._spec)))
-        standbys = self._kept(fit)
+        standbys = self._kept()
         for standby in standbys:
             use(standby.folder, self._spec.name)
         if len(standbys) > self._living:  # one came: the next is asked for at once
             self._asked = Asked()
         self._living = len(standbys)
-        if len(standbys) < start.size:
+        of_kind = Counter(is_for_forks(standby.folder) for standby in standbys)
+        if of_kind[True] < self._for_forks:
+            self._taken_at = time.monotonic()
+        self._for_forks = of_kind[True]
+        if any(of_kind[forks] < size for forks, size in self._sizes.items() if not (forks and self._drills())):
             self._ask()
         self._measure(standbys)
-        self._report(standbys, start.size)
+        self._report([standby for standby in standbys if not is_for_forks(standby.folder)])
 
-    def _kept(self, fit: Fit) -> list[WaitingStandby]:
-        """The standbys of this pool, without those that are of older code or no longer answer: these end."""
-        kept = []
-        for standby in waiting(self._pool):
-            if has_older_code(standby.record.fit, fit) or is_silent(standby, time.time()):
+    def _kept(self) -> list[WaitingStandby]:
+        """The standbys that fit this stream or its forks, without those that are of older code or no longer answer:
+        these end."""
+        code, kept = digest(shipped_code_of(self._spec)), []
+        for standby in of_stream(self._pool, self._spec.name):
+            if standby.record.fit.code != code or is_silent(standby, time.time()):
                 dismiss(standby.folder)
-            elif standby.record.fit == fit:
+            else:
                 kept.append(standby)
         return kept
+
+    def _drills(self) -> bool:
+        """Whether a drill has just begun: it gets the processor for itself."""
+        return self._taken_at is not None and time.monotonic() - self._taken_at < AFTER_DRILL
 
     def _is_settled(self) -> bool:
         return self._committed or (
@@ -130,10 +153,10 @@ class PoolWatch:
             [Measurement(stream=stream, name=POOL_BYTES, at=at, value=float(share), unit="bytes", source="driver")]
         )
 
-    def _report(self, standbys: Sequence[WaitingStandby], size: int) -> None:
-        """Record a change of the number of ready standbys with this driver."""
-        at = time.time()
-        seen = sum(standby.is_ready(at) for standby in standbys), size
-        if seen != self._reported:
+    def _report(self, standbys: Sequence[WaitingStandby]) -> None:
+        """Record a change of the number of standbys that are ready for this stream."""
+        at, size = time.time(), self._sizes[False]
+        seen = sum(standby.is_ready(at) for standby in standbys)
+        if size and seen != self._reported:
             self._reported = seen
-            self._link.event(POOL, **pool_event(self._folder.name, *seen, at).detail)
+            self._link.event(POOL, **pool_event(self._folder.name, seen, size, at).detail)

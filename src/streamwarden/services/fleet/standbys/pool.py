@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from streamwarden import disk
 from streamwarden.adapters import processes
@@ -24,27 +25,29 @@ from streamwarden.lifecycle.supervision.standby import ORPHANED_AFTER, Fit
 from streamwarden.services.fleet.standbys.waiting import Choice, WaitingStandby, dismiss, waiting, wake
 from streamwarden.units import Seconds
 
+_BEGUN_WITHIN: Final[Seconds] = 600.0
+"""Seconds within which a standby whose folder was made has a process, or none comes any more."""
+
+WORK: Final = "work"
+"""The folder, in that of a standby for forks, in which its processes work. Another has none, and works in the data
+folder."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolStart:
-    """The start of a driver as a standby of the pool sees it; `pool.json` of the driver's folder.
+    """The start of a driver as a standby of the pool sees it.
 
     Args:
         fit: what both must have in common; settings: those that the standby takes when it is promoted.
-        size: how many standbys of this fit are to wait; command: see `Starter.start`.
+        work: the working folder of a fork, which the standby takes over; None: of a stream.
+        size: how many standbys of this fit are to wait; only_first: they are for the first driver of a fork alone.
     """
 
     fit: Fit
     settings: Mapping[str, str]
+    work: Path | None
     size: int
-    command: Sequence[str] | None
-
-    def to_document(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> PoolStart:
-        return cls(**{**document, "fit": Fit(**document["fit"])})
+    only_first: bool
 
 
 def pool_folder(data: Path) -> Path:
@@ -52,14 +55,16 @@ def pool_folder(data: Path) -> Path:
     return data / "drivers" / files.POOLED
 
 
-def take_from_pool(data: Path, fit: Fit, now: float) -> Choice:
-    """Take a ready standby of this fit, so that nobody else can. The others go on waiting."""
-    standbys = waiting(pool_folder(data))
+def take_from_pool(data: Path, start: PoolStart, now: float) -> Choice:
+    """Take a ready standby that fits, so that nobody else can. The others go on waiting."""
+    standbys = [standby for standby in waiting(pool_folder(data)) if is_for_forks(standby.folder) == bool(start.work)]
+    if start.work is not None and processes.working_in(start.work):
+        return Choice(because=f"a process still works in {start.work}")
     for standby in standbys:
-        fits = standby.record.fit == fit and standby.is_ready(now)
+        fits = standby.record.fit == start.fit and standby.is_ready(now)
         if fits and files.settle_standby(standby.folder, files.PROMOTED):
             return Choice(folder=standby.folder, pooled=True)
-    return Choice(because=_why_none(standbys, fit))
+    return Choice(because=_why_none(standbys, start.fit))
 
 
 def _why_none(standbys: Sequence[WaitingStandby], fit: Fit) -> str:
@@ -72,14 +77,48 @@ def _why_none(standbys: Sequence[WaitingStandby], fit: Fit) -> str:
     return f"the standbys of the pool have another {min(differences, key=len)}"
 
 
-def hand_over(standby: Path, folder: Path, lease: Lease, settings: Mapping[str, str]) -> None:
+def is_for_forks(standby: Path) -> bool:
+    """Whether a standby that waits can be the driver of a fork, or else of a stream."""
+    return (standby / WORK).is_dir()
+
+
+def hand_over(standby: Path, folder: Path, lease: Lease, start: PoolStart) -> None:
     """Make a standby that was taken the driver of `folder`, and wake it. Raises OSError."""
+    if start.work is not None:
+        _take_over(start.work, standby / WORK)
     os.link(standby / files.LOG, folder / files.LOG)
     for name in (files.PROCESS, files.SUPERVISOR):
         files.write_document(folder / name, files.read_document(standby / name) or {})
     files.write_lease(folder, lease)
-    files.write_document(standby / files.DRIVER, {"folder": str(folder), "settings": dict(settings)})
+    work = None if start.work is None else str(start.work)
+    document = {"folder": str(folder), "settings": dict(start.settings), "work": work}
+    files.write_document(standby / files.DRIVER, document)
     wake(standby)
+
+
+def _take_over(work: Path, mine: Path) -> None:
+    """Make the folder in which the processes of a standby work that of a fork, with everything in it.
+
+    A process cannot be moved to another folder, but its folder can: the system's calls follow it, and for the JVM,
+    which keeps the path of its first moment, a link stays there.
+    """
+    for entry in mine.iterdir():  # of the rehearsal
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    for entry in work.iterdir():
+        entry.rename(mine / entry.name)
+    mine.rename(work)  # which is empty: it never is not there
+    mine.symlink_to(work, target_is_directory=True)
+
+
+def of_stream(pool: Path, stream: str) -> list[WaitingStandby]:
+    """The standbys that were found to fit the stream."""
+    return [standby for standby in waiting(pool) if (standby.folder / files.USERS / stream).exists()]
+
+
+def forget(pool: Path, stream: str) -> None:
+    """The stream is started anew: which standbys fit it is to be found out again."""
+    for standby in of_stream(pool, stream):
+        (standby.folder / files.USERS / stream).unlink(missing_ok=True)
 
 
 def use(standby: Path, stream: str) -> None:
@@ -101,7 +140,7 @@ def users(standby: Path, now: float, within: Seconds = UNUSED_AFTER) -> list[str
 
 def leave_pool(pool: Path, stream: str) -> None:
     """The stream is not to run any more: end the standbys that no other stream may use, or may be restarted with."""
-    for standby in waiting(pool):
+    for standby in of_stream(pool, stream):
         with contextlib.suppress(FileNotFoundError):
             (standby.folder / files.USERS / stream).unlink()
             if not users(standby.folder, time.time(), ORPHANED_AFTER):
@@ -113,6 +152,7 @@ def sweep_pool(pool: Path) -> None:
     for folder in pool.iterdir() if pool.is_dir() else ():
         supervisor = files.read_document(folder / files.SUPERVISOR)
         known = [ProcessIdentity(**supervisor) if supervisor else None, files.read_process(folder)]
-        if any(known) and not any(process and processes.is_alive(process) for process in known):
+        begun = any(known) or time.time() - folder.lstat().st_mtime > _BEGUN_WITHIN
+        if folder.is_dir() and begun and not any(process and processes.is_alive(process) for process in known):
             with contextlib.suppress(OSError):
                 disk.remove_folder(folder, below=pool)
