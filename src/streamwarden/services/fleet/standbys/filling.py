@@ -22,7 +22,7 @@ from streamwarden.lifecycle.supervision.standby import StandbyRecord
 from streamwarden.services.fleet.exits.driver_ids import new_driver_id
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.standbys.pool import WORK, pool_folder, sweep_pool, use
-from streamwarden.services.fleet.standbys.pool_start import of_forks, pool_start
+from streamwarden.services.fleet.standbys.pool_start import of_forks, pool_sizes, pool_start
 from streamwarden.services.fleet.standbys.preparing import next_spec
 from streamwarden.services.fleet.standbys.waiting import waiting
 from streamwarden.stream.spec import StreamSpec
@@ -55,7 +55,9 @@ def fill(driver: Path, environ: Mapping[str, str]) -> Path | None:
     with disk.locked(pool / _LOCK):
         sweep_pool(pool)
         made = _fill(spec, spec, home, data, command, environ)
-        return made or (_fill(spec, _declared(spec, home, data), home, data, None, environ))
+        if made is not None or not pool_sizes(spec).drills:
+            return made
+        return _fill(spec, _declared(spec, home, data), home, data, None, environ)
 
 
 def _declared(spec: StreamSpec, home: Path, data: Path) -> StreamSpec:
