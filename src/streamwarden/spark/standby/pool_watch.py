@@ -66,6 +66,7 @@ class PoolWatch:
         self._began = time.monotonic()
         self._committed = False
         self._asked = Asked()
+        self._settled = False
         self._living = 0
         self._for_forks = 0
         self._taken_at: float | None = None
@@ -74,7 +75,6 @@ class PoolWatch:
 
     def start(self) -> None:
         if any(self._sizes.values()):
-            forget(self._pool, self._spec.name)
             threading.Thread(target=self._run, name="streamwarden pool", daemon=True).start()
 
     def committed(self) -> None:
@@ -96,11 +96,17 @@ class PoolWatch:
                 say(f"pool of standbys: {type(error).__name__}: {error}")
 
     def _turn(self) -> None:
-        if self._ending() or not self._is_settled():
+        if self._ending():
             return
+        settled = self._is_settled()
+        if settled and not self._settled:  # those of the driver before may not fit this one
+            forget(self._pool, self._spec.name)
+        self._settled = settled
         standbys = self._kept()
         for standby in standbys:
             use(standby.folder, self._spec.name)
+        if not settled:
+            return
         if len(standbys) > self._living:  # one came: the next is asked for at once
             self._asked = Asked()
         self._living = len(standbys)
