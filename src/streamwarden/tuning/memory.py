@@ -6,7 +6,7 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.health.signals.executors import executor_snapshots, has_executors
-from streamwarden.health.signals.series import STANDBY_BYTES
+from streamwarden.health.signals.series import BESIDE
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
 from streamwarden.stream.spec import Backend
@@ -89,15 +89,16 @@ def advise(history: History) -> Recommendation:
 
 
 def _driver(history: History) -> _Holder | None:
-    resident, standby = _values(history, "resident_bytes"), _values(history, STANDBY_BYTES)
+    resident, standbys = _values(history, "resident_bytes"), [_values(history, name) for name in BESIDE]
     if not resident:
         return None
-    beside = f", and its standby {format_size(max(standby))}" if standby else ""
+    waiting = sum(max(taken, default=0.0) for taken in standbys)
+    beside = f", and its standby {format_size(waiting)}" if waiting else ""
     return _Holder(
         name="the process (container, cgroup)",
         heap=history.spec.spark.driver_memory,
         setting="spark.driver_memory",
-        peak=max(resident) + max(standby, default=0.0),
+        peak=max(resident) + waiting,
         seen=f"largest of {len(resident)} measurements of the last day: JVM, Python{beside}",
     )
 

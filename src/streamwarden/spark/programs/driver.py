@@ -62,6 +62,8 @@ from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.spark.standby import pooled
+from streamwarden.spark.standby.pool_watch import PoolWatch
 from streamwarden.spark.standby.standing_by import stand_by
 from streamwarden.spark.standby.watch import StandbyWatch
 from streamwarden.spark.state.uploads import hasten_uploads
@@ -158,6 +160,7 @@ class Runner:
             ending=lambda: self._control.ending is not None,
         )
         self._standby = StandbyWatch(self._spec, folder, self._link, ending=lambda: self._control.ending is not None)
+        self._pool = PoolWatch(self._spec, folder, self._link, ending=lambda: self._control.ending is not None)
         self._built = False
         self._writing = threading.Lock()
         self._outcome: ExitRecord | None = None
@@ -183,6 +186,7 @@ class Runner:
             if self._session is not None:
                 self._sessions.attach(self._session)
             self._standby.start()
+            self._pool.start()
             self._run_job()
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
@@ -266,6 +270,7 @@ class Runner:
         if isinstance(event, QueryProgressed):
             self._storage.committed()
             self._standby.committed()
+            self._pool.committed()
         self._link.emit(event)
 
     # The end
@@ -288,6 +293,7 @@ class Runner:
             self._application.close()
             self._resources.close()
             self._standby.close(self._outcome, self._control.ending)
+            self._pool.close(self._outcome, self._control.ending)
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:
@@ -412,19 +418,25 @@ def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float,
     return replace(record, next_step=refused.next_step or record.next_step)
 
 
-def _waited_for(folder: Path) -> Any | None:
-    """The session of a standby, once it is promoted; None for a driver that was not one."""
+def _waited_for(folder: Path) -> tuple[Path, Any | None]:
+    """The folder of the driver and the session of a standby, once it is promoted; None for a driver that was not one,
+    and for a script."""
+    if files.is_pooled(folder):
+        without_numpy()
+        return pooled.stand_by(folder)
     if not any((folder / name).exists() for name in (files.STANDBY, files.DISMISSED)):
-        return None
+        return folder, None
     document = files.read_spec(folder) or {}
     remember(*secrets_of(document))
     remember_all(os.environ)
     without_numpy()
-    return stand_by(folder, Path(document["job"]))
+    return folder, stand_by(folder, Path(document["job"]))
 
 
 def main(argv: list[str], early: Any | None = None) -> int:
-    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too.
+    """Run the driver of the folder `argv[1]`, or of the one that a standby of a pool gets; returns the exit code.
+
+    An unusable folder is an outcome too.
 
     Args:
         early: the session that the job is to find.
@@ -432,7 +444,8 @@ def main(argv: list[str], early: Any | None = None) -> int:
     folder = Path(argv[1])
     url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
-        runner = Runner(folder, url, _waited_for(folder) or early)
+        folder, session = _waited_for(folder)
+        runner = Runner(folder, url, session or early)
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):

@@ -149,19 +149,32 @@ def write_folder(
     files.write_document(folder / files.CODE, code_of(spec))
     if is_kept(spec):
         files.write_document(folder / files.LAUNCH, {"command": None if command is None else list(command)})
+    conf = _template(spec, folder) | _settings(spec, folder, data, environment)
+    if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
+        conf, options = secret_options(conf, folder)
+        if options is not None:
+            files.write_text(folder / files.OPTIONS, options)
+    properties = {**(more or {}), **with_connector(spec, conf, environment_of(spec.spark).minor)}
+    files.write_text(folder / files.PROPERTIES, properties_text(properties))
+
+
+def settings_of(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings for a driver of this host whose folder is `folder`. They may hold secrets.
+
+    Raises ProcessError if the stream needs jars that are missing.
+    """
+    return with_connector(spec, _settings(spec, folder, data, environment), environment_of(spec.spark).minor)
+
+
+def _settings(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Without those of its connectors."""
     runs_in = environment_of(spec.spark)
     flags = class_archive.flags(runs_in, Path(environment["JAVA_HOME"]))
     conf = named_in(driver_properties(spec, folder, python=runs_in.python, jvm_flags=flags), runs_in.minor)
     conf.setdefault("spark.sql.warehouse.dir", to_hadoop(str(working_folder(spec, data) / "warehouse")))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
-    conf = _template(spec, folder) | conf
-    if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
-        conf, options = secret_options(conf, folder)
-        if options is not None:
-            files.write_text(folder / files.OPTIONS, options)
-    properties = {**(more or {}), **with_connector(spec, conf, runs_in.minor)}
-    files.write_text(folder / files.PROPERTIES, properties_text(properties))
+    return conf
 
 
 def _template(spec: StreamSpec, folder: Path) -> dict[str, str]:

@@ -47,7 +47,7 @@ def prepare(leader: Path, environ: Mapping[str, str]) -> Path | None:
 
     Raises ConfigError for a stream's file that is broken, ProcessError if the process cannot be started.
     """
-    spec = _spec(leader)
+    spec = next_spec(leader)
     if not is_kept(spec):
         return None
     data, url = leader.parents[2], environ["STREAMWARDEN_STORE_URL"]
@@ -93,7 +93,7 @@ def watched(spec: StreamSpec) -> dict[str, tuple[int, ...]]:
     return {path: signature(Path(path)) for path in dict.fromkeys(filter(None, paths))}
 
 
-def _spec(leader: Path) -> StreamSpec:
+def next_spec(leader: Path) -> StreamSpec:
     """The stream as the next driver is launched with it: as its leader was, or as its file is since that was changed.
 
     A launch in Airflow adds what the operator and the connection say, which is known from the leader alone.
