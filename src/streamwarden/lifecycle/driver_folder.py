@@ -22,6 +22,8 @@
     ready              the standby waits; its modification time is that of the JVM's last answer
     wanted             asks the supervisor process to prepare a standby of this driver
     go                 a pipe: a byte in it ends the standby's wait
+    group.json         of a stream of a group: the JVM that the driver was let into, written by the group's host
+    left               the group's host has seen that no query of the driver runs in that JVM any more
     hold               while it is there, a function of foreachBatch that has ended does not return: see `handovers`
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
@@ -73,6 +75,8 @@ READY: Final = "ready"
 WANTED: Final = "wanted"
 GO: Final = "go"
 LEASE: Final = "lease.json"
+GROUP: Final = "group.json"
+LEFT: Final = "left"
 TEMPORARY: Final = "tmp"
 
 OUTSIDE: Final = "outside.jsonl"
@@ -176,6 +180,17 @@ def read_lease(folder: Path) -> Lease | None:
     process = document["process"]
     claims = tuple(Claim(**claim) for claim in document["claims"])
     return Lease(**{**document, "claims": claims, "process": ProcessIdentity(**process) if process else None})
+
+
+def write_membership(folder: Path, jvm: ProcessIdentity) -> None:
+    """The JVM of a group that the driver is let into."""
+    write_document(folder / GROUP, dataclasses.asdict(jvm))
+
+
+def read_membership(folder: Path) -> ProcessIdentity | None:
+    """The JVM of a group that the driver was let into; None: it was let into none."""
+    document = read_document(folder / GROUP)
+    return ProcessIdentity(**document) if document else None
 
 
 def settle_standby(folder: Path, name: str) -> bool:

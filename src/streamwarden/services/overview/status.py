@@ -90,6 +90,7 @@ class StreamStatus:
         StandbyWord,
         Field(description="`ready`: a second driver waits to take over; `starting`: it does not yet; else empty"),
     ] = ""
+    group: Annotated[str, Field(description="the group of streams whose JVM it shares; else empty")] = ""
     executors: Hidden[int | None] = None
     executors_lost: Hidden[int | None] = None
     first_batch_at: Hidden[float | None] = None
@@ -355,6 +356,7 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
         standby=_standby(facts.events[record.driver_id]) if alive and record is not None else "",
+        group=(facts.catalog.streams[name].group or "") if name in facts.catalog.streams else "",
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
         **_judged_and_done(name, state, facts, stopped=stopped, declared=declared),
