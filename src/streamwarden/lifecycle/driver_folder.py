@@ -27,6 +27,8 @@
     pool_wanted        asks the supervisor process to fill up the pool
     users/             of a standby of a pool, whose folder is below `.pool`: a file for each stream that may use it
     driver.json        of a standby of a pool that was promoted: the folder of the driver that it became
+    group.json         of a stream of a group: the JVM that the driver was let into, written by the group's host
+    left               the group's host has seen that no query of the driver runs in that JVM any more
     hold               while it is there, a function of foreachBatch that has ended does not return: see `handovers`
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
@@ -82,6 +84,8 @@ POOL_WANTED: Final = "pool_wanted"
 USERS: Final = "users"
 DRIVER: Final = "driver.json"
 LEASE: Final = "lease.json"
+GROUP: Final = "group.json"
+LEFT: Final = "left"
 TEMPORARY: Final = "tmp"
 
 POOLED: Final = ".pool"
@@ -188,6 +192,17 @@ def read_lease(folder: Path) -> Lease | None:
     process = document["process"]
     claims = tuple(Claim(**claim) for claim in document["claims"])
     return Lease(**{**document, "claims": claims, "process": ProcessIdentity(**process) if process else None})
+
+
+def write_membership(folder: Path, jvm: ProcessIdentity) -> None:
+    """The JVM of a group that the driver is let into."""
+    write_document(folder / GROUP, dataclasses.asdict(jvm))
+
+
+def read_membership(folder: Path) -> ProcessIdentity | None:
+    """The JVM of a group that the driver was let into; None: it was let into none."""
+    document = read_document(folder / GROUP)
+    return ProcessIdentity(**document) if document else None
 
 
 def settle_standby(folder: Path, name: str) -> bool:

@@ -133,3 +133,14 @@ def test_the_stretches_of_an_audit_alternate_and_say_for_how_long_the_reading_wa
     whole, held, gentle, _ = (each.ran for each in waiting.stretches)
     assert (whole, held) == (1.0, pytest.approx(0.0, abs=0.02))
     assert 0.05 < gentle < 0.3
+
+
+def test_a_group_is_compared_by_its_memory_and_by_the_processor_time_of_a_batch() -> None:
+    """A way that commits half as many batches with half the processor is no cheaper."""
+    groups = load("groups")
+    one = groups.Cost(started=20.0, memory=1_000_000_000, processor=0.2, batches=2.0, processes=8)
+    each = groups.Cost(started=60.0, memory=4_000_000_000, processor=0.4, batches=4.0, processes=16)
+    table = groups.report({"one group": one, "a JVM each": each}, 4)
+    assert "| one group | 1.00 GB | 0.20 | 2.0 | 20 s | 8 |" in table
+    assert "the group needs 0.25 of the memory, and a batch of it 1.00 of the processor time" in table
+    assert "250 MB and 1000 MB a stream" in table

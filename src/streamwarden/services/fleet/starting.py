@@ -14,9 +14,11 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import read_process, tidy, write_lease
 from streamwarden.lifecycle.events import REATTACHED
+from streamwarden.lifecycle.groups.group import foreign_options
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.supervision.standby import NOT_USED, PROMOTED
 from streamwarden.services.fleet.claims import LEASE_TTL, START_TTL, abandon, claim
+from streamwarden.services.fleet.departures import await_departures
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
@@ -92,6 +94,7 @@ class Starter:
                 where=f"spark.deploy_mode of stream {spec.name}",
                 next_step="start it from Airflow, whose Spark provider follows drivers in a cluster",
             )
+        _require_own_options(spec, command)
         environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
         pool = pool_start(spec, self._data, environment, command)
         standby = self._standby(spec, environment, command, pool)
@@ -160,6 +163,7 @@ class Starter:
             if (keeps := pool_document(spec, command)) is not None:
                 files.write_document(folder / files.POOL, keeps)
             self._store.drivers.launched(record)
+            await_departures(folder.parent)
             fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
@@ -213,6 +217,18 @@ class Starter:
         spend_permission(self._store, record.stream)
         resolve_incident(self._store, record.stream, self._clock())
         return Started(record, reattached=True)
+
+
+def _require_own_options(spec: StreamSpec, command: Sequence[str] | None) -> None:
+    """Raise ConfigError for a stream of a group that is to be submitted with options: its JVM runs already."""
+    foreign = [] if spec.group is None or command is None else foreign_options(command)
+    if foreign:
+        raise ConfigError(
+            f"spark-submit is to get {' and '.join(foreign)}, and a driver of the group {spec.group} is not submitted",
+            expected="no such parameter of the operator, and none in Airflow's connection",
+            where=f"stream {spec.name}",
+            next_step="say it in `spark` of the stream's file, or remove `group`",
+        )
 
 
 def _not_launched(error: OSError, folder: Path) -> ProcessError:

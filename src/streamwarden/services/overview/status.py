@@ -95,6 +95,7 @@ class StreamStatus:
         str,
         Field(description="`1 of 2`: standbys of its pool that are ready, and how many there are to be; else empty"),
     ] = ""
+    group: Annotated[str, Field(description="the group of streams whose JVM it shares; else empty")] = ""
     executors: Hidden[int | None] = None
     executors_lost: Hidden[int | None] = None
     first_batch_at: Hidden[float | None] = None
@@ -362,6 +363,7 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         since=(record.started_at or record.launched_at) if alive and record else None,
         standby=_standby(facts.events[record.driver_id]) if alive and record is not None else "",
         pool=pool_state(facts.events[record.driver_id]) if alive and record is not None else "",
+        group=(facts.catalog.streams[name].group or "") if name in facts.catalog.streams else "",
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
         **_judged_and_done(name, state, facts, stopped=stopped, declared=declared),

@@ -38,8 +38,9 @@ def open_early(folder: Path) -> Any | None:
 
 
 def opens_itself(spec: Mapping[str, Any]) -> bool:
-    """Whether the driver of this stream opens a session without the job's doing, on this host's own cores."""
-    if not str((spec.get("spark") or {}).get("master", "")).startswith("local"):
+    """Whether the driver of this stream opens a session without the job's doing, on this host's own cores, and in a JVM
+    of its own."""
+    if spec.get("group") or not str((spec.get("spark") or {}).get("master", "")).startswith("local"):
         return False
     try:
         return has_build(Path(str(spec["job"])))

@@ -18,6 +18,11 @@ JVM_ERRORS: Final = (Py4JError, OSError)
 """The exceptions of a call into a JVM that refuses it, is going down, or has ended."""
 
 
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether the JVM did not take a call, or did not answer it. What its code raised is an answer."""
+    return isinstance(error, JVM_ERRORS) and not isinstance(error, Py4JJavaError)
+
+
 def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
     """A question to the JVM that started this process, on a connection that nothing else uses: what time it is.
 

@@ -23,16 +23,16 @@ if __name__ == "__main__":
 
 from pyspark.sql import SparkSession
 
-from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
+from streamwarden.lifecycle.groups.group import ended_with_group
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.jobs import job_facts
@@ -43,6 +43,7 @@ from streamwarden.spark.driver import failures
 from streamwarden.spark.driver.cluster_manager import what_is_away
 from streamwarden.spark.driver.control import Control, Ending, Reason
 from streamwarden.spark.driver.custom_state_store import require_provider
+from streamwarden.spark.driver.engine import Engine
 from streamwarden.spark.driver.foreach_errors import ForeachErrors
 from streamwarden.spark.driver.handovers import Handovers
 from streamwarden.spark.driver.jobs import load_build, run_script
@@ -54,6 +55,7 @@ from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.groups.joining import join
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
@@ -80,17 +82,18 @@ class Runner:
 
     Args:
         url: the store's.
-        session: that of a standby, which waited for this, or one that is open for another reason; None: the job opens
-            the first one.
+        engine: the driver's processes; None: those that spark-submit started.
+        session: that of a standby, which waited for this, of a driver in a group, or one that is open for another
+            reason; None: the job opens the first one.
     """
 
-    def __init__(self, folder: Path, url: str | None, session: Any | None = None) -> None:
+    def __init__(self, folder: Path, url: str | None, session: Any | None = None, engine: Engine | None = None) -> None:
         self._folder = folder
         self._session = session
         document = files.read_spec(folder)
         lease = files.read_lease(folder)
-        jvm = processes.identity(os.getppid())
-        if document is None or lease is None or url is None or jvm is None:
+        engine = engine or Engine.alone()
+        if document is None or lease is None or url is None or engine is None:
             raise ConfigError(
                 "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
                 expected=f"{files.SPEC} and {files.LEASE}, written by the launcher",
@@ -100,10 +103,11 @@ class Runner:
         remember(*secrets_of(document))
         remember_all(os.environ)
         self._spec: StreamSpec = spec_from_dict(document)
-        self._jvm: ProcessIdentity = jvm
+        self._engine: Engine = engine
+        process = engine.process
         self._token = lease.token_of(self._spec.checkpoint)
         if files.read_process(folder) is None:
-            files.write_process(folder, jvm)
+            files.write_process(folder, process)
         self._quarantines = Quarantines(self._spec, report=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
         job = job_facts(self._spec)
         self._queries = job.queries
@@ -114,13 +118,13 @@ class Runner:
             stream=self._spec.name,
             folder=folder,
             lease=lease,
-            process=jvm,
+            process=process,
             watcher=self._quarantines.seen,
             registry=self._registry,
             beats=lambda: self._heartbeat.beats,
         )
         self._heartbeat = Heartbeat(
-            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
+            jvm_clock(), folder, process, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
         self._fence = FenceWatch(
             lambda: self._link.lease,
@@ -131,7 +135,7 @@ class Runner:
         self._storage = StorageWatch(
             self._spec.checkpoint,
             self._spec.storage.connection,
-            jvm,
+            process,
             bound=self._spec.restart.unresponsive_after,
             ask_elsewhere=self._link.ask_elsewhere,
             reached_by=self._link.reached_by,
@@ -149,7 +153,7 @@ class Runner:
             link=self._link,
             sessions=self._sessions,
             registry=self._registry,
-            jvm=jvm,
+            engine=engine,
             finish=self.end_now,
         )
         self._gate = StartGate(
@@ -198,7 +202,7 @@ class Runner:
         return CODES.get(record.kind, 1)
 
     def end_now(self) -> None:
-        """Write the outcome and end this process; the JVM follows."""
+        """Write the outcome and end this process; the JVM follows, or in a group ends the queries."""
         record = self._conclude(None)
         self._link.close(timeout=2.0)
         sys.stderr.flush()
@@ -300,6 +304,9 @@ class Runner:
         now = time.time()
         ending = self._control.ending
         cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
+        engine = self._engine
+        if engine.group is not None and engine.is_going(error, stopped=self._application.stopped() is not None):
+            return ended_with_group(engine.group, engine.jvm, at=now, cut_batch=self._cut_batch())
         refused = self._gate.refused
         if refused is not None:
             return turned_away(refused, ending, at=now, cut_batch=cut)
@@ -418,19 +425,29 @@ def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float,
     return replace(record, next_step=refused.next_step or record.next_step)
 
 
-def _waited_for(folder: Path) -> tuple[Path, Any | None]:
-    """The folder of the driver and the session of a standby, once it is promoted; None for a driver that was not one,
-    and for a script."""
+def _prepared(folder: Path) -> tuple[Path, Any | None, Engine | None]:
+    """The folder of the driver, and the session of a standby, once it is promoted, or of a driver of a group, with the
+    engine of that one; no session for any other driver, and for a script."""
     if files.is_pooled(folder):
         without_numpy()
-        return pooled.stand_by(folder)
-    if not any((folder / name).exists() for name in (files.STANDBY, files.DISMISSED)):
-        return folder, None
+        return *pooled.stand_by(folder), None
+    waits = any((folder / name).exists() for name in (files.STANDBY, files.DISMISSED))
     document = files.read_spec(folder) or {}
+    group = document.get("group")
+    if not waits and group is None:
+        return folder, None, None
     remember(*secrets_of(document))
     remember_all(os.environ)
     without_numpy()
-    return folder, stand_by(folder, Path(document["job"]))
+    if group is None:
+        return folder, stand_by(folder, Path(document["job"])), None
+    membership = join(spec_from_dict(document), folder)
+    _OPEN.append(membership.connection)
+    return folder, membership.session, membership.engine
+
+
+_OPEN: list[Any] = []
+"""The connection to the host of a group, open until this process ends."""
 
 
 def main(argv: list[str], early: Any | None = None) -> int:
@@ -444,8 +461,8 @@ def main(argv: list[str], early: Any | None = None) -> int:
     folder = Path(argv[1])
     url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
-        folder, session = _waited_for(folder)
-        runner = Runner(folder, url, session or early)
+        folder, session, engine = _prepared(folder)
+        runner = Runner(folder, url, session or early, engine)
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):

@@ -22,6 +22,7 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.supervision.heartbeat import Silence, killed_unresponsive
+from streamwarden.services.fleet.departures import await_departure
 from streamwarden.stream.spec import RestartPolicy
 
 POLL: Final = 0.25
@@ -89,6 +90,7 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
     folder = files.driver_of(home)
     if standby.ended_unused():
         return
+    await_departure(folder)  # until then a driver of a group has not ended
     code = child.returncode
     files.write_document(
         folder / files.EXIT,
