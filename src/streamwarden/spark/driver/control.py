@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 import time
@@ -20,19 +19,16 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.supervision.stop import StopRequest
-from streamwarden.spark.driver.engine import Engine
 from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.groups.engine import Engine
 from streamwarden.spark.internals.graceful import Stop, stop_at_boundary, stop_now
-from streamwarden.spark.log import say
+from streamwarden.spark.log import cap_log, say
 from streamwarden.stream.spec import StreamSpec
 
 TICK: Final = 0.25
 MEASURE_EVERY: Final = 10.0
-LOG_LIMIT: Final = 64 * 10**6
-"""Bytes of driver.log before it is put aside; one old file is kept."""
-
 END_GRACE: Final = 15.0
 """Seconds that a script has to come to its end once its queries were stopped."""
 
@@ -289,17 +285,3 @@ def folder_bytes(folder: Path) -> int:
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
     return total
-
-
-def cap_log(log: Path, limit: int = LOG_LIMIT) -> bool:
-    """Move a log that outgrew `limit` to `NAME.1` and empty it; its writers append, so they continue."""
-    try:
-        if log.stat().st_size <= limit:
-            return False
-        shutil.copyfile(log, log.with_name(log.name + ".1"))
-        os.truncate(log, 0)
-    except OSError:  # no room for the copy: the log is worth less than the disk
-        with contextlib.suppress(OSError):
-            os.truncate(log, 0)
-        return False
-    return True

@@ -28,9 +28,8 @@ from streamwarden.lifecycle.groups.group import EMPTY_FOR, Door
 from streamwarden.services.fleet.departures import LEAVES_WITHIN
 from streamwarden.services.fleet.groups.hosts import LOCK, MEMBERS, shut_if, write_door
 from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE
-from streamwarden.spark.driver.control import cap_log
 from streamwarden.spark.internals.sharing.gateways import Gateway, open_gateway
-from streamwarden.spark.log import say
+from streamwarden.spark.log import cap_log, say
 from streamwarden.units import Seconds
 
 LOOK_EVERY: Final[Seconds] = 0.5

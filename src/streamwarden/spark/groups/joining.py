@@ -16,7 +16,7 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.groups.group import POOL, STARTS_WITHIN, Door, session_settings
 from streamwarden.services.fleet.groups.hosts import await_door, find_or_start, has_ended
 from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE, driver_settings
-from streamwarden.spark.driver.engine import Engine
+from streamwarden.spark.groups.engine import Engine
 from streamwarden.spark.groups.host import LONGEST_REQUEST, Request
 from streamwarden.spark.internals.sharing.gateways import join_session
 from streamwarden.spark.log import say

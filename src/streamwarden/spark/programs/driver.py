@@ -17,9 +17,6 @@ from typing import Any
 if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
-    from streamwarden.spark.driver.early_session import open_early
-
-    EARLY = open_early(Path(sys.argv[1]))
 
 from pyspark.sql import SparkSession
 
@@ -43,7 +40,6 @@ from streamwarden.spark.driver import failures
 from streamwarden.spark.driver.cluster_manager import what_is_away
 from streamwarden.spark.driver.control import Control, Ending, Reason
 from streamwarden.spark.driver.custom_state_store import require_provider
-from streamwarden.spark.driver.engine import Engine
 from streamwarden.spark.driver.foreach_errors import ForeachErrors
 from streamwarden.spark.driver.handovers import Handovers
 from streamwarden.spark.driver.jobs import load_build, run_script
@@ -55,6 +51,7 @@ from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.groups.engine import Engine
 from streamwarden.spark.groups.joining import join
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted
@@ -68,7 +65,6 @@ from streamwarden.spark.standby import pooled
 from streamwarden.spark.standby.pool_watch import PoolWatch
 from streamwarden.spark.standby.standing_by import stand_by
 from streamwarden.spark.standby.watch import StandbyWatch
-from streamwarden.spark.state.uploads import hasten_uploads
 from streamwarden.spark.watches.fence import FenceWatch
 from streamwarden.spark.watches.heartbeat import Heartbeat
 from streamwarden.spark.watches.storage import StorageWatch
@@ -82,9 +78,8 @@ class Runner:
 
     Args:
         url: the store's.
+        session: that of a standby, which waited for this, or of a driver in a group; None: the job opens the first one.
         engine: the driver's processes; None: those that spark-submit started.
-        session: that of a standby, which waited for this, of a driver in a group, or one that is open for another
-            reason; None: the job opens the first one.
     """
 
     def __init__(self, folder: Path, url: str | None, session: Any | None = None, engine: Engine | None = None) -> None:
@@ -223,7 +218,6 @@ class Runner:
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
-        hasten_uploads(spark, self._spec)
         if isinstance(self._spec.source, StoredSource):
             self._spec.source.require_planned(self._spec)
         if self._has_committed_its_last():
@@ -450,19 +444,16 @@ _OPEN: list[Any] = []
 """The connection to the host of a group, open until this process ends."""
 
 
-def main(argv: list[str], early: Any | None = None) -> int:
+def main(argv: list[str]) -> int:
     """Run the driver of the folder `argv[1]`, or of the one that a standby of a pool gets; returns the exit code.
 
     An unusable folder is an outcome too.
-
-    Args:
-        early: the session that the job is to find.
     """
     folder = Path(argv[1])
     url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
         folder, session, engine = _prepared(folder)
-        runner = Runner(folder, url, session or early, engine)
+        runner = Runner(folder, url, session, engine)
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):
@@ -474,7 +465,7 @@ def main(argv: list[str], early: Any | None = None) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv, EARLY)
+    status = main(sys.argv)
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of the job or of py4j must not keep a driver alive whose outcome is written.

@@ -16,7 +16,7 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.spark.driver import control as module
 from streamwarden.spark.driver.control import Control, Ending, Reason
-from streamwarden.spark.driver.engine import Engine
+from streamwarden.spark.groups.engine import Engine
 from streamwarden.spark.internals.graceful import Stop
 from streamwarden.spark.internals.listener import QueryTerminated
 from streamwarden.stream.spec import StreamSpec
