@@ -134,15 +134,6 @@ def with_variable(name: str, value: str) -> list[ProcessIdentity]:
     return processes
 
 
-def working_in(folder: Path) -> bool:
-    """Whether a process of this user has this very folder as its working folder."""
-    for pid in _pids():
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/cwd").samefile(folder):
-                return True
-    return False
-
-
 def resident_bytes(process: ProcessIdentity) -> int | None:
     """Resident memory of the process and everything below it (JVM, Python driver, Python workers); None if dead."""
     if not is_alive(process):

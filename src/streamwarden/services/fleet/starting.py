@@ -29,7 +29,7 @@ from streamwarden.services.fleet.launch_check import require_fit, spend_permissi
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.services.fleet.standbys.fit import fit
-from streamwarden.services.fleet.standbys.pool import PoolStart, hand_over, take_from_pool
+from streamwarden.services.fleet.standbys.pool import PoolStart, hand_over, has_living, take_from_pool
 from streamwarden.services.fleet.standbys.pool_start import pool_document, pool_start
 from streamwarden.services.fleet.standbys.waiting import Choice, give_back, promote, take, waiting
 from streamwarden.stream.spark import DeployMode
@@ -115,6 +115,8 @@ class Starter:
             return own
         if pool.only_first and self._store.drivers.latest(spec.name) is not None:
             return own
+        if pool.work is not None and has_living(folders):
+            return dataclasses.replace(own, because="an earlier driver of the fork still lives")
         pooled = take_from_pool(self._data, pool, now)
         because = "; ".join(filter(None, [own.because, pooled.because]))
         return dataclasses.replace(pooled, because="" if pooled.folder is not None else because)

@@ -43,6 +43,9 @@ from streamwarden.spark.standby.watch import (
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 
+LONGEST_START: Final[Seconds] = 120.0
+"""Seconds after which the next standby is prepared although the one before has not answered yet."""
+
 AFTER_DRILL: Final[Seconds] = 180.0
 """Seconds after a fork took a standby in which no other is prepared for forks; a drill takes some minutes."""
 
@@ -114,7 +117,8 @@ class PoolWatch:
         if of_kind[True] < self._for_forks:
             self._taken_at = time.monotonic()
         self._for_forks = of_kind[True]
-        if any(of_kind[forks] < size for forks, size in self._sizes.items() if not (forks and self._drills())):
+        short = any(of_kind[forks] < size for forks, size in self._sizes.items() if not (forks and self._drills()))
+        if short and not any(is_starting(standby, time.time()) for standby in standbys):
             self._ask()
         self._measure(standbys)
         self._report([standby for standby in standbys if not is_for_forks(standby.folder)])
@@ -166,3 +170,8 @@ class PoolWatch:
         if size and seen != self._reported:
             self._reported = seen
             self._link.event(POOL, **pool_event(self._folder.name, seen, size, at).detail)
+
+
+def is_starting(standby: WaitingStandby, now: float) -> bool:
+    """Whether the standby warms up; one after another does, so that a host is not busy with nothing else."""
+    return standby.answered_at is None and now - standby.record.prepared_at < LONGEST_START

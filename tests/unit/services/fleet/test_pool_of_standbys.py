@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,6 +21,7 @@ from streamwarden.services.fleet.standbys.pool import (
     WORK,
     PoolStart,
     hand_over,
+    has_living,
     leave_pool,
     pool_folder,
     sweep_pool,
@@ -152,13 +153,14 @@ def test_the_processes_of_a_standby_for_forks_go_on_in_the_working_folder_of_the
     assert (work / "new").exists(), "the path that the JVM knows leads there"
 
 
-def test_a_folder_in_which_a_paused_driver_still_works_is_left_to_it(pool: Pool, tmp_path: Path) -> None:
-    pool.join("pool-1", "counts", alone=True)
-    work = tmp_path / "work"
-    work.mkdir()
-    paused = subprocess.Popen(["sleep", "600"], cwd=work)
-    pool.children.append(paused)
-    assert pool.take(work=work).because == f"a process still works in {work}"
+def test_a_paused_driver_of_a_fork_still_works_in_its_folder_and_a_dead_one_does_not(pool: Pool) -> None:
+    pool.join("pool-1", "counts")
+    assert has_living(pool.drivers)
+    os.kill(pool.children[0].pid, signal.SIGSTOP)
+    assert has_living(pool.drivers)
+    pool.children[0].kill()
+    pool.children[0].wait()
+    assert not has_living(pool.drivers)
 
 
 class TestStart:

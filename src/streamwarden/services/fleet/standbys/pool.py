@@ -58,8 +58,6 @@ def pool_folder(data: Path) -> Path:
 def take_from_pool(data: Path, start: PoolStart, now: float) -> Choice:
     """Take a ready standby that fits, so that nobody else can. The others go on waiting."""
     standbys = [standby for standby in waiting(pool_folder(data)) if is_for_forks(standby.folder) == bool(start.work)]
-    if start.work is not None and processes.working_in(start.work):
-        return Choice(because=f"a process still works in {start.work}")
     for standby in standbys:
         fits = standby.record.fit == start.fit and standby.is_ready(now)
         if fits and files.settle_standby(standby.folder, files.PROMOTED):
@@ -75,6 +73,12 @@ def _why_none(standbys: Sequence[WaitingStandby], fit: Fit) -> str:
     if not all(differences):
         return "the standby of the pool was not ready yet, or did not answer"
     return f"the standbys of the pool have another {min(differences, key=len)}"
+
+
+def has_living(drivers: Path) -> bool:
+    """Whether a driver of these folders lives, if only paused: it works in the folder that a fork's standby moves."""
+    known = (files.read_process(folder) for folder in drivers.glob("*") if folder.is_dir())
+    return any(process is not None and processes.is_alive(process) for process in known)
 
 
 def is_for_forks(standby: Path) -> bool:
