@@ -8,10 +8,10 @@ from pathlib import Path
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.sources import files_read
-from streamwarden.config.editing import edited, unified_diff, value_at
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.progress import Progress
+from streamwarden.services.upgrades.editing import edited, unified_diff, value_at
 from streamwarden.services.upgrades.proposal import Proposal, loaded, why_not_tried
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.tuning.history import History

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamwarden.config.editing import edited, value_at
 from streamwarden.config.loading import load_stream
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.lifecycle.location import DataUrl
 from streamwarden.services.forks.scripts import is_script
+from streamwarden.services.upgrades.editing import edited, value_at
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 

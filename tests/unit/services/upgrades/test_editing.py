@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streamwarden.config.editing import edited, unified_diff, value_at
 from streamwarden.errors import ConfigError
+from streamwarden.services.upgrades.editing import edited, unified_diff, value_at
 
-STREAMS = Path(__file__).parents[3] / "config/streams"
+STREAMS = Path(__file__).parents[4] / "config/streams"
 DELTAS = ("spark", "conf", "spark.sql.streaming.stateStore.minDeltasForSnapshot")
 VALUES = {("trigger", "processing_time"): "9 seconds", DELTAS: "2", ("spark", "driver_memory"): "3 GB"}
 
