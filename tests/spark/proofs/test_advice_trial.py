@@ -53,11 +53,11 @@ def test_a_longer_trigger_is_tried_and_written(project: Path) -> None:
 
 
 def test_a_job_whose_rows_depend_on_the_batch_is_refused(project: Path) -> None:
-    """Negative control: it numbers the rows of each batch."""
+    """Negative control: it writes when the batch of each row was planned."""
     job = project / "spark_jobs/minutes.py"
-    numbered = JOB.replace('"n", "total")', '"n", "total", F.monotonically_increasing_id().alias("row"))')
-    assert numbered != JOB
-    job.write_text(numbered)
+    timed = JOB.replace('"n", "total")', '"n", "total", F.current_timestamp().alias("planned"))')
+    assert timed != JOB
+    job.write_text(timed)
     answer = in_process(project, "advise", "minutes", "--apply")
     assert answer.code == Exit.BAD, answer.out
     assert "the output differs" in answer.err
