@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,7 +55,6 @@ def declaration(place: Place, **more: Any) -> dict[str, Any]:
     conf = {**own["spark"].get("conf", {}), "spark.sql.streaming.minBatchesToRetain": "720"}
     return {
         **own,
-        "job": str(REPOSITORY / own["job"]),
         "source": source,
         "trigger": {"processing_time": f"{COMMIT_SECONDS} s"},
         "restart": {"initial": "1s", "cap": "1s", "budget": "1000 per hour", "healthy_after": "1s"},
@@ -68,6 +68,7 @@ def project(place: Place, **more: Any) -> StreamSpec:
     os.environ[f"AIRFLOW_CONN_{CONNECTION.upper()}"] = json.dumps(
         {"conn_type": "kafka", "extra": {"bootstrap.servers": place.servers}}
     )
+    shutil.copytree(REPOSITORY / "spark_jobs", place.root / "spark_jobs")
     file = place.root / "config" / "streams" / f"{place.job.stream}.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(yaml.safe_dump(declaration(place, **more)))
