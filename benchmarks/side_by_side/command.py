@@ -56,12 +56,13 @@ def compare(jobs: Sequence[str], installed: dict[str, str | None], load: Load, r
     root.mkdir(parents=True, exist_ok=True)
     with broker() as kafka:
         for job in jobs:
-            made = make_input(JOBS[job], JOBS[job].lines(load.records), root)
+            given = load.of(JOBS[job])
+            made = make_input(JOBS[job], JOBS[job].lines(given.records), root)
             rows = [
-                (CONTENDERS[name].name, missing or figures(name, made, load, kafka, root))
+                (CONTENDERS[name].name, missing or figures(name, made, given, kafka, root))
                 for name, missing in installed.items()
             ]
-            print(f"\n### `{job}`\n\n{table(rows)}\n\n{footnote(made, load)}", flush=True)
+            print(f"\n### `{job}`\n\n{table(rows)}\n\n{footnote(made, given)}", flush=True)
 
 
 def figures(name: str, made: Input, load: Load, kafka: object, root: Path) -> Measured | str:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -55,6 +55,10 @@ class Load:
     def records(self) -> int:
         """Those of both parts."""
         return self.before + self.rate * self.seconds
+
+    def of(self, job: Job) -> Load:
+        """The job's share of it."""
+        return replace(self, before=round(self.before * job.share), rate=round(self.rate * job.share))
 
 
 class DidNotFinish(Exception):

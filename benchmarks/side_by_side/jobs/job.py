@@ -22,6 +22,7 @@ class Job:
     Args:
         stream: the file in `config/streams` that declares it.
         partitions: of its topic.
+        share: of the records of a load that it gets: one that computes more for each gets fewer.
         key: a record's key: all that belongs together is in one partition.
         lines: so many input lines, in the order in which they are sent.
         closing: lines that complete every row of those before; what they begin themselves stays open.
@@ -33,6 +34,7 @@ class Job:
     name: str
     stream: str
     partitions: int
+    share: float
     key: Callable[[Record], str]
     lines: Callable[[int], Sequence[str]]
     closing: Callable[[Sequence[str]], Sequence[str]]

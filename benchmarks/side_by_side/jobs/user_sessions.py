@@ -62,6 +62,7 @@ JOB = Job(
     name="user_sessions",
     stream="user_sessions",
     partitions=2,
+    share=0.5,
     key=lambda record: str(record["id"]),
     lines=lines,
     closing=closing,

@@ -20,7 +20,7 @@ class Bytewax:
     by_key = True
 
     def cannot(self, job: Job) -> str | None:
-        return None if (PROGRAMS / "bytewax" / f"{job.name}.py").exists() else "not written"
+        return None
 
     def install(self) -> None:
         install_python("bytewax")
@@ -32,7 +32,12 @@ class Bytewax:
         subprocess.run([python, "-m", "bytewax.recovery", str(recovery), "1"], check=True)
         command = [python, "-m", "bytewax.run", f"{PROGRAMS / 'bytewax' / place.job.name}.py:flow"]
         command += ["-r", str(recovery), "-s", str(COMMIT_SECONDS), "-b", "0", "-w", str(place.job.partitions)]
-        environment = {"SERVERS": place.servers, "SOURCE": place.source, "SINK": place.sink}
+        environment = {
+            "SERVERS": place.servers,
+            "SOURCE": place.source,
+            "SINK": place.sink,
+            "PYTHONPATH": str(PROGRAMS),
+        }
         output = TopicOutput(place.servers, place.sink, place.job.partitions)
         with running(ProcessRun(place, lambda: command, output, environment=environment)) as run:
             yield run

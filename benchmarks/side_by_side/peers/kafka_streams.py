@@ -14,8 +14,6 @@ from benchmarks.side_by_side.peers.process import ProcessRun, running
 
 from streamwarden.adapters.jvm.java import find_java
 
-WRITTEN = ("flight_departures", "user_sessions")
-
 
 class KafkaStreams:
     """A library of Java."""
@@ -24,7 +22,7 @@ class KafkaStreams:
     by_key = False
 
     def cannot(self, job: Job) -> str | None:
-        return None if job.name in WRITTEN else "not written"
+        return None
 
     def install(self) -> None:
         install_java("kafka_streams")

@@ -28,7 +28,7 @@ class PyFlink:
     by_key = False
 
     def cannot(self, job: Job) -> str | None:
-        return None if program(job).exists() else "not written"
+        return None
 
     def install(self) -> None:
         install_python("pyflink")
@@ -36,10 +36,15 @@ class PyFlink:
 
     @contextmanager
     def run(self, place: Place) -> Iterator[Running]:
-        environment = {"JAVA_HOME": str(find_java()), "FLINK_LOG_DIR": str(place.root / "logs")}
+        environment = {
+            "JAVA_HOME": str(find_java()),
+            "FLINK_LOG_DIR": str(place.root / "logs"),
+            "PYTHONPATH": str(PROGRAMS),
+        }
         (place.root / "logs").mkdir()
 
         def command() -> list[str]:
+            put_aside(place.root / "logs")
             return [str(python_of("pyflink")), str(program(place.job)), json.dumps(arguments(place))]
 
         output = TopicOutput(place.servers, place.sink, place.job.partitions)
@@ -74,7 +79,13 @@ def newest(checkpoints: Path) -> str | None:
     return str(max(found, key=lambda path: path.stat().st_mtime).parent) if found else None
 
 
+def put_aside(logs: Path) -> None:
+    """Flink begins its log anew at each start."""
+    for number, path in enumerate(sorted(logs.glob("*.log"))):
+        path.rename(logs / f"before-{len(list(logs.iterdir()))}-{number}.kept")
+
+
 def seconds(logs: Path) -> Sequence[float]:
     """Of each checkpoint, from Flink's own log."""
-    texts = (path.read_text(errors="replace") for path in logs.glob("*.log*"))
+    texts = (path.read_text(errors="replace") for path in [*logs.glob("*.log"), *logs.glob("*.kept")])
     return [int(found) / 1000 for text in texts for found in COMPLETED.findall(text)]

@@ -13,12 +13,13 @@ import pytest
 from benchmarks.side_by_side.contender import Place
 from benchmarks.side_by_side.figures import Measured, latencies, percentile, rate, recovery
 from benchmarks.side_by_side.installing import PROGRAMS, folder
-from benchmarks.side_by_side.jobs import flight_departures, user_sessions
+from benchmarks.side_by_side.jobs import device_heartbeats, flight_departures, user_sessions
 from benchmarks.side_by_side.jobs.job import milliseconds
 from benchmarks.side_by_side.jobs.registry import JOBS
 from benchmarks.side_by_side.measuring import Watch, make_input
 from benchmarks.side_by_side.outputs import ParquetOutput
 from benchmarks.side_by_side.peers import pyflink, spark
+from benchmarks.side_by_side.programs import beats
 from benchmarks.side_by_side.registry import CONTENDERS
 from benchmarks.side_by_side.table import HEAD, table
 from benchmarks.side_by_side.verdicts import Verdict, verify
@@ -112,7 +113,11 @@ def flights(count: int) -> list[str]:
     ]
 
 
-INPUTS = {"flight_departures": flights, "user_sessions": user_sessions.lines}
+INPUTS = {
+    "flight_departures": flights,
+    "user_sessions": user_sessions.lines,
+    "device_heartbeats": device_heartbeats.lines,
+}
 """The real flights take seconds to read; these are laid out alike."""
 
 
@@ -141,6 +146,21 @@ def test_a_window_is_completed_two_hours_after_its_end_by_the_clock_of_all_or_of
     window = (start, start + 3_600_000, "JFK", "UA")
     assert flight_departures.releases(records, False)(window) == 2
     assert flight_departures.releases(records, True)(window) == 3
+
+
+def test_the_heartbeats_of_the_peers_in_python_are_those_of_the_oracle(tmp_path: Path) -> None:
+    """By the clock of each device, and with sessions that end."""
+    sent = device_heartbeats.lines(3 * device_heartbeats.GENERATION)[:: device_heartbeats.DEVICES]
+    made = make_input(JOBS["device_heartbeats"], sent, tmp_path)
+    devices: dict[str, beats.Device] = {}
+    rows = []
+    for line in made.lines:
+        reading = json.loads(line)
+        device = devices.setdefault(reading["device_id"], beats.Device(reading["device_id"]))
+        device.add(beats.at_of(reading), reading["session_id"], reading["state"])
+        rows += [device_heartbeats.row(json.loads(row)) for row in device.catch_up(beats.at_of(reading) - beats.LATE)]
+    assert {key[2] for key in made.expected} == {"HEARTBEAT", "END"}
+    assert verify(made.expected, rows).exactly_once
 
 
 def test_a_session_that_comes_out_twice_is_seen_by_what_it_holds() -> None:

@@ -47,9 +47,7 @@ def configuration(of: Given) -> Configuration:
         "execution.checkpointing.dir": f"file://{of.folder}",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         "table.local-time-zone": "UTC",
-        "table.exec.source.idle-timeout": "0 s",
         "rest.port": "0",
-        "rest.bind-port": "0",
     }
     found = Configuration()
     for key, value in settings.items():

@@ -7,17 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyflink.common import Types, WatermarkStrategy
-from pyflink.common.serialization import SimpleStringSchema
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from pyflink.datastream.connectors.base import DeliveryGuarantee
-from pyflink.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
 from pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from settings import Given, configuration, given
+from settings import configuration, given
+from topics import sink, source
 
 TIMEOUT_MS = {"web": 30 * 60_000, "kiosk": 10 * 60_000}
 DEFAULT_MS = 60_000
@@ -69,32 +62,6 @@ class Sessions(KeyedProcessFunction):
 def timeout(user: str) -> int:
     """Milliseconds of silence that end a session."""
     return TIMEOUT_MS.get(user.partition(":")[0], DEFAULT_MS)
-
-
-def source(of: Given) -> KafkaSource:
-    """All records of the topic."""
-    return (
-        KafkaSource.builder()
-        .set_bootstrap_servers(of.servers)
-        .set_topics(of.source)
-        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        .set_value_only_deserializer(SimpleStringSchema())
-        .build()
-    )
-
-
-def sink(of: Given) -> KafkaSink:
-    """Transactions that a checkpoint commits."""
-    values = KafkaRecordSerializationSchema.builder().set_topic(of.sink)
-    return (
-        KafkaSink.builder()
-        .set_bootstrap_servers(of.servers)
-        .set_record_serializer(values.set_value_serialization_schema(SimpleStringSchema()).build())
-        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-        .set_transactional_id_prefix(of.sink)
-        .set_property("transaction.timeout.ms", "600000")
-        .build()
-    )
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ public final class Main {
 
     public static void main(String[] args) throws Exception {
         StreamsBuilder builder = new StreamsBuilder();
-        if (args[0].equals("flight_departures")) {
-            FlightDepartures.define(builder, args[2], args[3]);
-        } else {
-            UserSessions.define(builder, args[2], args[3]);
+        switch (args[0]) {
+            case "flight_departures" -> FlightDepartures.define(builder, args[2], args[3]);
+            case "user_sessions" -> UserSessions.define(builder, args[2], args[3]);
+            case "device_heartbeats" -> DeviceHeartbeats.define(builder, args[2], args[3]);
+            default -> throw new IllegalArgumentException("no such job: " + args[0]);
         }
         KafkaStreams streams = new KafkaStreams(builder.build(), settings(args));
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
