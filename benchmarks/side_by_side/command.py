@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from benchmarks.side_by_side.table import table
 from streamwarden.errors import StreamwardenError
 
 FULL = Load(before=200_000, rate=1_000, seconds=40, batch=20_000, patience=240)
-QUICK = Load(before=20_000, rate=500, seconds=16, batch=5_000, patience=120)
+QUICK = Load(before=20_000, rate=500, seconds=16, batch=5_000, patience=60)
 
 
 def main(description: str) -> int:
@@ -31,6 +32,7 @@ def main(description: str) -> int:
     options.add_argument("--install", action="store_true", help="install the peers, and end")
     options.add_argument("--keep", type=Path, help="a folder for logs and outputs; default: a temporary one")
     chosen = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
     installed = {name: install(CONTENDERS[name]) for name in chosen.peers}
     if chosen.install:
         return 1 if any(installed.values()) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,6 +188,7 @@ class Watch:
 
 def measure(contender: Contender, of: Input, load: Load, broker: Any, root: Path) -> Measured:
     """Run one contender on one job. Raises DidNotFinish."""
+    print(contender.name, file=sys.stderr, flush=True)
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     source, sink = f"in-{root.name}", f"out-{root.name}"
@@ -199,7 +201,7 @@ def measure(contender: Contender, of: Input, load: Load, broker: Any, root: Path
     watch = Watch(of, of.completes[contender.by_key])
     began = time.time()
     with contender.run(place) as run, watching(run, watch), sampling(root) as memory:
-        await_(watch.has(load.before), load, "catch up", watch)
+        await_(trickling(traffic, watch.has(load.before), load), load, "catch up", watch)
         wait_until(run.ready, within=load.patience, every=0.2)
         killed_at = steady(traffic, run, load)
         traffic.send(len(of.lines))
@@ -208,6 +210,18 @@ def measure(contender: Contender, of: Input, load: Load, broker: Any, root: Path
         time.sleep(LINGER)
         checkpoints = run.checkpoints()
     return computed(watch, traffic, load, began, killed_at, checkpoints, max(memory))
+
+
+def trickling(traffic: Traffic, condition: Callable[[], bool], load: Load) -> Callable[[], bool]:
+    """The condition, with a record at each look: some contenders close windows only when a record arrives."""
+
+    def asked() -> bool:
+        if traffic.next < load.before + WARM_UP_SECONDS * load.rate:
+            traffic.send(traffic.next + 1)
+            traffic.flush()
+        return condition()
+
+    return asked
 
 
 def steady(traffic: Traffic, run: Running, load: Load) -> float:
@@ -248,8 +262,10 @@ def computed(
 
 def await_(condition: Callable[[], bool], load: Load, what: str, watch: Watch, *, fatal: bool = True) -> None:
     """Wait for a phase to end. Raises DidNotFinish, unless what is missing is for the verdict to say."""
-    if not wait_until(condition, within=load.patience, every=0.1) and fatal:
-        raise DidNotFinish(f"did not {what} within {load.patience:.0f} s: {len(watch.rows)} rows came out")
+    done = wait_until(condition, within=load.patience, every=0.1)
+    print(f"  {what}: {'done' if done else 'given up'}, {len(watch.rows):,} rows", file=sys.stderr, flush=True)
+    if not done and fatal:
+        raise DidNotFinish(f"did not {what} within {load.patience:.0f} s: {len(watch.rows):,} rows came out")
 
 
 @contextmanager
