@@ -175,6 +175,11 @@ class Watch:
         found = ((self.completes.get(key), at) for key, at in list(self.first.items()))
         return [(number, at) for number, at in found if number is not None and least <= number < most]
 
+    def missing(self) -> str:
+        """The rows that have not come out although their records were sent first, a few of them."""
+        left = sorted((number or 0, str(key)) for key, number in self.completes.items() if key not in self.first)
+        return f"given up, {len(left):,} rows are missing, such as {left[:3]}"
+
     def has(self, upto: int) -> Callable[[], bool]:
         """Whether each row that a record before `upto` completes has come out."""
         wanted = {key for key, number in self.completes.items() if number is not None and number < upto}
@@ -263,7 +268,7 @@ def computed(
 def await_(condition: Callable[[], bool], load: Load, what: str, watch: Watch, *, fatal: bool = True) -> None:
     """Wait for a phase to end. Raises DidNotFinish, unless what is missing is for the verdict to say."""
     done = wait_until(condition, within=load.patience, every=0.1)
-    print(f"  {what}: {'done' if done else 'given up'}, {len(watch.rows):,} rows", file=sys.stderr, flush=True)
+    print(f"  {what}: {'done' if done else watch.missing()}, {len(watch.rows):,} rows", file=sys.stderr, flush=True)
     if not done and fatal:
         raise DidNotFinish(f"did not {what} within {load.patience:.0f} s: {len(watch.rows):,} rows came out")
 

@@ -11,10 +11,11 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
-import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.state.WindowStore;
 
@@ -31,13 +32,16 @@ final class FlightDepartures {
         builder.stream(source, Consumed.with(Serdes.String(), Json.SERDE).withTimestampExtractor(FlightDepartures::at))
                 .groupByKey(Grouped.with(Serdes.String(), Json.SERDE))
                 .windowedBy(WINDOWS)
-                .emitStrategy(EmitStrategy.onWindowClose())
                 .aggregate(
                         () -> new Sums(0, 0, 0),
                         (key, flight, sums) -> sums.with(flight),
                         Materialized.<String, Sums, WindowStore<Bytes, byte[]>>as("sums")
                                 .withKeySerde(Serdes.String())
-                                .withValueSerde(SUMS))
+                                .withValueSerde(SUMS)
+                                .withCachingDisabled())
+                // Not EmitStrategy.onWindowClose(): it looks once a second of the clock for windows that have closed, and
+                // when it catches up, the store has forgotten many of them by then, by the time of the stream.
+                .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()))
                 .toStream((window, sums) -> window.key() + "@" + window.window().start())
                 .mapValues((key, sums) -> row(key, sums))
                 .to(sink, Produced.with(Serdes.String(), Json.SERDE));
