@@ -19,7 +19,8 @@ class Times(TimestampAssigner):
 
     def extract_timestamp(self, value: str, record_timestamp: int) -> int:
         """Unix milliseconds."""
-        return at_of(json.loads(value))
+        at: int = at_of(json.loads(value))
+        return at
 
 
 class Heartbeats(KeyedProcessFunction):
