@@ -39,8 +39,7 @@ final class FlightDepartures {
                                 .withKeySerde(Serdes.String())
                                 .withValueSerde(SUMS)
                                 .withCachingDisabled())
-                // Not EmitStrategy.onWindowClose(): it looks once a second of the clock for windows that have closed, and
-                // when it catches up, the store has forgotten many of them by then, by the time of the stream.
+                // EmitStrategy.onWindowClose() looks for closed windows once a second of the clock; this at each record.
                 .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()))
                 .toStream((window, sums) -> window.key() + "@" + window.window().start())
                 .mapValues((key, sums) -> row(key, sums))
