@@ -11,9 +11,7 @@ class Status(StrEnum):
     WARNING = "WARNING"
     CRITICAL = "CRITICAL"
     UNKNOWN = "UNKNOWN"  # no data: never the same as OK
-    ADVICE = (
-        "ADVICE"  # all is well, and a setting costs more than it needs to: of an incident alone, which never alarms
-    )
+    ADVICE = "ADVICE"  # a setting costs more than it needs to: of an incident alone, which never alarms
 
     @property
     def rank(self) -> int:
