@@ -87,7 +87,7 @@ def advise(history: History) -> Recommendation:
         f"{_too_long(now, long, verdict, alarm)}: take {value} s. Or keep the trigger, and give the stream more cores "
         "or fewer rows in each batch."
     )
-    settings = {"trigger.processing_time": f"{value} seconds"}
+    settings = {"trigger.processing_time": f"{value} {'second' if value == 1 else 'seconds'}"}
     return Recommendation(
         topic=TOPIC,
         status=Decision.CHANGE,

@@ -256,5 +256,5 @@ def test_a_standby_of_a_pool_that_no_launch_took_leaves_nothing(folder: Path) ->
     keep(home, "exec sleep 60")
     process = started(home)
     (home / files.DISMISSED).touch()
-    until("its end", lambda: processes.identity(process.pid) is None)
     until("the end of its own folder", lambda: not home.exists())
+    assert not processes.is_alive(process)

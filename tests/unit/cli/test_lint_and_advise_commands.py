@@ -221,11 +221,11 @@ def test_advice_shows_what_it_would_change_of_the_file_and_writes_nothing(cli: C
     assert "+  processing_time: 12 seconds" in document["diff"]
 
 
-def test_apply_says_when_there_is_nothing_to_change(cli: CommandLine) -> None:
+def test_apply_says_when_there_is_too_little_history(cli: CommandLine) -> None:
     stream(cli, GOOD)
     answer = cli("advise", "orders", "--apply")
     assert answer.code == Exit.UNDECIDED
-    assert "nothing was written: no change is advised" in answer.out
+    assert "nothing was tried or written: there is too little history for any advice" in answer.out
 
 
 def test_settings_that_cannot_be_tried_are_an_error_with_its_next_step(cli: CommandLine) -> None:

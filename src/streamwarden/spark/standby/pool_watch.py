@@ -3,8 +3,6 @@
 Each driver does so for itself; together they prepare no more than the project wants (see `standbys.filling`).
 """
 
-import contextlib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,9 +11,7 @@ from typing import Final
 
 from streamwarden.adapters import processes
 from streamwarden.health.signals.series import POOL_BYTES
-from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import ExitRecord
 from streamwarden.lifecycle.supervision.pool import POOL, pool_event
 from streamwarden.lifecycle.supervision.standby import digest
 from streamwarden.services.fleet.launching.deployed_code import shipped_code_of
@@ -29,17 +25,8 @@ from streamwarden.services.fleet.standbys.pool import (
     users,
 )
 from streamwarden.services.fleet.standbys.waiting import WaitingStandby, dismiss
-from streamwarden.spark.driver.control import Ending
 from streamwarden.spark.driver.store_link import StoreLink
-from streamwarden.spark.log import say
-from streamwarden.spark.standby.watch import (
-    FIRST_BATCH_WITHIN,
-    LOOK_EVERY,
-    MEASURE_EVERY,
-    Asked,
-    is_silent,
-    restarts,
-)
+from streamwarden.spark.standby.keeper import Asked, Keeper, is_silent
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 
@@ -50,57 +37,32 @@ AFTER_DRILL: Final[Seconds] = 180.0
 """Seconds after a fork took a standby in which no other is prepared for forks; a drill takes some minutes."""
 
 
-class PoolWatch:
-    """Runs on a separate thread; does nothing for a stream without a pool.
+class PoolWatch(Keeper):
+    """Keeps the pool that a stream shares with others."""
 
-    Args:
-        ending: whether the driver is being stopped.
-    """
+    KEPT = "pool of standbys"
+    WANTED = files.POOL_WANTED
+    SERIES = POOL_BYTES
 
     def __init__(self, spec: StreamSpec, folder: Path, link: StoreLink, *, ending: Callable[[], bool]) -> None:
-        self._spec = spec
-        self._folder = folder
+        super().__init__(spec, folder, link, ending=ending)
         self._pool = pool_folder(folder.parents[2])
-        self._link = link
-        self._ending = ending
         document = files.read_document(folder / files.POOL) or {}
         self._sizes = {False: document.get("count", 0), True: document.get("drills", 0)}
-        self._closed = threading.Event()
-        self._began = time.monotonic()
-        self._committed = False
-        self._asked = Asked()
         self._settled = False
         self._living = 0
         self._for_forks = 0
         self._taken_at: float | None = None
         self._reported: int | None = None
-        self._measure_at = 0.0
 
-    def start(self) -> None:
-        if any(self._sizes.values()):
-            threading.Thread(target=self._run, name="streamwarden pool", daemon=True).start()
+    def keeps(self) -> bool:
+        return any(self._sizes.values())
 
-    def committed(self) -> None:
-        """A batch was committed."""
-        self._committed = True
+    def give_up(self) -> None:
+        leave_pool(self._pool, self._spec.name)
 
-    def close(self, outcome: ExitRecord, ending: Ending | None) -> None:
-        """End the watch; if nothing is to restart this driver, leave the pool. Never raises."""
-        self._closed.set()
-        if any(self._sizes.values()) and not restarts(outcome, ending):
-            with contextlib.suppress(OSError):
-                leave_pool(self._pool, self._spec.name)
-
-    def _run(self) -> None:
-        while not self._closed.wait(LOOK_EVERY):
-            try:
-                self._turn()
-            except Exception as error:  # a defect must not end the watch
-                say(f"pool of standbys: {type(error).__name__}: {error}")
-
-    def _turn(self) -> None:
-        if self._ending():
-            return
+    def look(self) -> None:
+        """Say which standbys this stream uses, and ask for one if there are too few."""
         settled = self._is_settled()
         if settled and not self._settled:  # those of the driver before may not fit this one
             forget(self._pool, self._spec.name)
@@ -120,7 +82,7 @@ class PoolWatch:
         short = any(of_kind[forks] < size for forks, size in self._sizes.items() if not (forks and self._drills()))
         if short and not any(is_starting(standby, time.time()) for standby in standbys):
             self._ask()
-        self._measure(standbys)
+        self._measure(lambda at: self._share(standbys, at))
         self._report([standby for standby in standbys if not is_for_forks(standby.folder)])
 
     def _kept(self) -> list[WaitingStandby]:
@@ -138,29 +100,11 @@ class PoolWatch:
         """Whether a drill has just begun: it gets the processor for itself."""
         return self._taken_at is not None and time.monotonic() - self._taken_at < AFTER_DRILL
 
-    def _is_settled(self) -> bool:
-        return self._committed or (
-            self._link.started is not None and time.monotonic() - self._began > FIRST_BATCH_WITHIN
-        )
-
-    def _ask(self) -> None:
-        now = time.monotonic()
-        if self._asked.may_ask(now):
-            (self._folder / files.POOL_WANTED).touch()
-            self._asked = Asked(now, self._asked.times + 1)
-
-    def _measure(self, standbys: Sequence[WaitingStandby]) -> None:
-        """This stream's share of the memory of the pool: what each standby has, over the streams that may use it."""
-        if time.monotonic() < self._measure_at:
-            return
-        self._measure_at, at = time.monotonic() + MEASURE_EVERY, time.time()
-        share = sum(
+    def _share(self, standbys: Sequence[WaitingStandby], at: float) -> float:
+        """What each standby has, over the streams that may use it."""
+        return sum(
             (processes.resident_bytes(standby.process) or 0) / max(1, len(users(standby.folder, at)))
             for standby in standbys
-        )
-        stream = self._spec.name
-        self._link.measure(
-            [Measurement(stream=stream, name=POOL_BYTES, at=at, value=float(share), unit="bytes", source="driver")]
         )
 
     def _report(self, standbys: Sequence[WaitingStandby]) -> None:

@@ -64,9 +64,21 @@ def advise(
     outcome = _tried(advised, apply, json) if apply or attempt else None
     if json:
         as_json(_document(stream, history, pieces, advised, outcome))
+    elif outcome is not None:
+        _show_outcome(stream, outcome, apply)
     elif apply or attempt:
-        _show_outcome(stream, advised, outcome, apply)
-    return Exit.UNDECIDED if all(piece.status is Decision.UNKNOWN for piece in pieces) else Exit.OK
+        say(f"nothing was tried or written: {_why_not(pieces, advised)}")
+    return Exit.UNDECIDED if _is_undecided(pieces) else Exit.OK
+
+
+def _is_undecided(pieces: tuple[Recommendation, ...]) -> bool:
+    return all(piece.status is Decision.UNKNOWN for piece in pieces)
+
+
+def _why_not(pieces: tuple[Recommendation, ...], advised: Advised) -> str:
+    if _is_undecided(pieces):
+        return "there is too little history for any advice"
+    return "no change can be tried here" if advised.changes else "no change is advised"
 
 
 def _tried(advised: Advised, write: bool, json: bool) -> Outcome | None:
@@ -141,10 +153,8 @@ def _show_trial(trial: Trial, folder: Path) -> None:
     say(f"  logs and figures: {text(folder)}")
 
 
-def _show_outcome(stream: str, advised: Advised, outcome: Outcome | None, apply: bool) -> None:
-    if outcome is None:
-        say("nothing was written: " + ("no change can be tried here" if advised.changes else "no change is advised"))
-    elif outcome.written:
+def _show_outcome(stream: str, outcome: Outcome, apply: bool) -> None:
+    if outcome.written:
         say(f"[green]written[/]: {text(outcome.verdict.why)}")
         say(f"  it is in force when the stream is started next: `streamwarden restart {text(stream)}`")
     elif outcome.verdict.gain and not apply:

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -145,10 +146,7 @@ def _start(
 ) -> None:
     disk.private_folder(folder / files.TEMPORARY, below=data)
     write_properties(folder, spec, settings)
-    files.write_document(
-        folder / HOST,
-        {"group": record.group, "fit": record.fit, "unresponsive_after": record.unresponsive_after},
-    )
+    files.write_document(folder / HOST, asdict(record))
     runs_in = environment_of(spec.spark)
     command = submit_command(spec, folder, runner=runs_in.programs / PROGRAM, spark_submit=runs_in.submit)
     begin(command, folder, working_folder(spec, data), environment)

@@ -153,28 +153,22 @@ def write_folder(
 
 
 def driver_settings(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings of a driver, with the jars that its stream needs. Raises ProcessError if one is missing."""
-    conf = _template(spec, folder) | _settings(spec, folder, data, environment)
-    return with_connector(spec, conf, environment_of(spec.spark).minor)
+    """`settings_of`, and what a template of a pod in `folder` adds. Raises ProcessError."""
+    return _template(spec, folder) | settings_of(spec, folder, data, environment)
 
 
 def settings_of(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for a driver of this host whose folder is `folder`. They may hold secrets.
+    """Spark's settings for a driver whose folder is `folder`, which need not exist. They may hold secrets.
 
     Raises ProcessError if the stream needs jars that are missing.
     """
-    return with_connector(spec, _settings(spec, folder, data, environment), environment_of(spec.spark).minor)
-
-
-def _settings(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Without those of its connectors."""
     runs_in = environment_of(spec.spark)
     flags = class_archive.flags(runs_in, Path(environment["JAVA_HOME"]))
     conf = named_in(driver_properties(spec, folder, python=runs_in.python, jvm_flags=flags), runs_in.minor)
     conf.setdefault("spark.sql.warehouse.dir", to_hadoop(str(working_folder(spec, data) / "warehouse")))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
-    return conf
+    return with_connector(spec, conf, runs_in.minor)
 
 
 def write_properties(folder: Path, spec: StreamSpec, conf: dict[str, str]) -> None:

@@ -4,26 +4,22 @@ The driver's supervisor process runs this, as it runs `preparing`, with the envi
 that ask at the same time wait for each other: together they prepare no more standbys than the project wants.
 """
 
-import os
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from streamwarden import disk
-from streamwarden.adapters.connections import remember_all
 from streamwarden.config.loading import load_catalog
-from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.lifecycle.location import DataUrl
 from streamwarden.lifecycle.supervision.standby import StandbyRecord
 from streamwarden.services.fleet.exits.driver_ids import new_driver_id
-from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
+from streamwarden.services.fleet.launching.launch import driver_environment
 from streamwarden.services.fleet.standbys.pool import WORK, pool_folder, sweep_pool, use
 from streamwarden.services.fleet.standbys.pool_start import of_forks, pool_sizes, pool_start
-from streamwarden.services.fleet.standbys.preparing import next_spec
+from streamwarden.services.fleet.standbys.preparing import begin_standby, carry_out, next_spec
 from streamwarden.services.fleet.standbys.waiting import waiting
 from streamwarden.stream.spec import StreamSpec
 
@@ -32,14 +28,7 @@ _LOCK = ".lock"
 
 def main(argv: Sequence[str]) -> int:
     """Fill up the pool of the driver of the folder `argv[0]`; what goes wrong is in that driver's log."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # the supervisor process blocks it, for itself alone
-    remember_all(os.environ)
-    try:
-        fill(Path(argv[0]), os.environ)
-    except (StreamwardenError, OSError) as error:
-        print(f"streamwarden: no standby was prepared for the pool: {error}", file=sys.stderr, flush=True)
-        return 1
-    return 0
+    return carry_out(fill, Path(argv[0]))
 
 
 def fill(driver: Path, environ: Mapping[str, str]) -> Path | None:
@@ -86,15 +75,12 @@ def _fill(
     if start is None or len(found) >= start.size:
         disk.remove_folder(home, below=data)
         return None
-    write_folder(spec, home, data, environment, command=command)
-    (home / files.USERS).mkdir(mode=disk.PRIVATE_FOLDER)
+    disk.private_folder(home / files.USERS, below=data)
     use(home, stream.name)
     record = StandbyRecord(
         stream=stream.name, leader="", leader_process=None, prepared_at=time.time(), fit=start.fit, watched={}
     )
-    files.write_document(home / files.STANDBY, record.to_document())
-    spawn(spec, home, data, command, environment)
-    return home
+    return begin_standby(spec, home, data, environment, command, record)
 
 
 if __name__ == "__main__":
