@@ -63,6 +63,7 @@ PATHS = (
     f"{FLEET}&trouble=true",
     f"{FLEET}&sort=health&descending=true",
     "/streams/lossy?part=live",
+    "/streams/well?part=live",
     "/streams/lossy?part=happened",
     "/incidents?part=list",
     "/api/v1/streams?q=lossy",
@@ -284,3 +285,16 @@ def test_a_restart_that_a_person_asked_for_is_no_restart_after_a_crash(pages: di
     assert row["restarts"] == 1
     assert "1 restart after crashes" in _row(pages[FLEET], "lossy")
     assert re.search(r'streamwarden_restarts_last_day\{[^}]*"lossy"[^}]*\} 1', pages["/metrics"])
+
+
+def test_a_stream_offers_only_the_verbs_of_its_state_above_everything_else(pages: dict[str, str]) -> None:
+    """The one that the state calls for comes first, and is the only primary one."""
+
+    def offered(stream: str) -> list[tuple[str, str]]:
+        page = pages[f"/streams/{stream}?part=live"]
+        assert page.index('class="actions"') < page.index('class="note' if stream != "well" else 'class="tiles"')
+        return re.findall(r'<button type="button" class="(\w*)" data-action="(\w+)"', page)
+
+    assert offered("left") == [("primary", "start"), ("danger", "stop")]
+    assert offered("frozen") == [("primary", "restart"), ("danger", "stop")]
+    assert offered("well") == [("", "restart"), ("danger", "stop")]

@@ -35,8 +35,16 @@ function openOutside(href, target = "_self") {
   outside.remove();
 }
 
-// In that frame the address bar never changes: this link has the address, copies it, or opens it if it may not copy.
+// Of its frame Airflow's address bar knows only what is loaded: it is told here what changes without that, so that a
+// reload and a bookmark keep it. In the tab of a DAG Airflow's address has no place for it; there this link has the
+// address, copies it, or opens it if it may not copy.
 const here = document.getElementById("here");
+const framed = parent !== window ? /^.*?\/plugin\/[^/]+/.exec(parent.location.pathname)?.[0] : undefined;
+function addressed() {
+  here.href = location.href;
+  here.hidden = parent === window;
+  if (framed) parent.history.replaceState(parent.history.state, "", `${framed}${location.pathname}${location.search}${location.hash}`);
+}
 here.href = location.href;
 here.hidden = parent === window;
 here.addEventListener("click", async (event) => {
@@ -162,24 +170,41 @@ document.addEventListener("toggle", ({ target }) => {
   if (target.open && target.matches("details[data-url]")) refresh(target.querySelector("[id]"));
 }, true); // such an event does not bubble
 
-// A filter changes the address, so that a link to what is seen can be shared.
+// A filter changes the address, so that a link to what is seen can be shared, and Back undoes it. What is typed into one
+// field is one step.
 const filter = document.querySelector("[data-filter]");
-function show(search) {
-  history.replaceState(null, "", `?${search}`);
-  here.href = location.href;
+let typing; // the field whose step is the newest one
+function show(search, field) {
+  const step = field && field === typing ? "replaceState" : "pushState";
+  typing = field;
+  history[step](null, "", `?${search}`);
+  addressed();
   refreshAll();
+}
+addEventListener("popstate", () => {
+  typing = undefined;
+  if (filter) fill(filter, new URLSearchParams(location.search));
+  addressed();
+  refreshAll();
+});
+function fill(form, asked) { // what the address says
+  for (const field of form.elements) {
+    if (field.type === "checkbox") field.checked = asked.get(field.name) === field.value;
+    else if (field.name) field.value = asked.get(field.name) ?? "";
+  }
 }
 if (filter) {
   let waiting;
   const chosen = () => new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
-  const changed = () => {
+  const changed = (field) => {
     const values = chosen();
     const now = new URLSearchParams(location.search);
-    for (const kept of ["sort", "descending"]) if (now.has(kept)) values.set(kept, now.get(kept));
-    show(values);
+    for (const kept of ["sort", "descending", "open"]) for (const value of now.getAll(kept)) values.append(kept, value);
+    show(values, field?.type === "search" ? field : undefined);
   };
-  filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(changed, 200); });
-  filter.addEventListener("submit", (event) => { event.preventDefault(); changed(); });
+  filter.addEventListener("input", ({ target }) => { clearTimeout(waiting); waiting = setTimeout(changed, 200, target); });
+  filter.addEventListener("focusout", () => { typing = undefined; });
+  filter.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(waiting); changed(); });
   const asked = new URLSearchParams(location.search);
   if ([...chosen()].some(([name, value]) => asked.get(name) !== value)) changed(); // typed before this was loaded
 }
