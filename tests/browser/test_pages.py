@@ -64,8 +64,8 @@ def test_the_navigation_leads_to_the_fleet_which_shows_the_running_stream(visit:
     fleet = page.frame_locator("iframe")
     row = _row(fleet)
     expect(row.locator(".state")).to_have_text("running")
-    expect(row.locator("[data-label='rows/s in']")).to_have_text(re.compile(r"^[\d.,]+$"))
-    expect(row.locator("[data-label='state size']")).to_have_text(re.compile(r"\d\s(kB|MB|B)"), timeout=PATIENCE)
+    expect(row.locator("[data-label='rows/s']")).to_have_text(re.compile(r"^[\d.,]+$"))
+    expect(row.locator("[data-label='state']")).to_have_text(re.compile(r"\d\s(kB|MB|B)"), timeout=PATIENCE)
     for wanted in ("backlog", "forecast", "last drill"):  # with the state size, what a person on call looks for first
         expect(row.locator(f"[data-label='{wanted}']")).not_to_be_empty()
     whole = fleet.get_by_role("region", name="Streams").evaluate("each => each.scrollWidth <= each.clientWidth")
@@ -106,11 +106,14 @@ def test_a_person_can_read_and_copy_while_the_page_refreshes_itself(visit: Open)
     page = visit(FLEET)
     link = _row(page).get_by_role("link", name="counted", exact=True)
     link.focus()
-    before = page.locator(".fleet").get_attribute("data-now")
-    page.evaluate("getSelection().selectAllChildren(document.querySelector('tr[data-stream=torn] .why'))")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('tr[data-stream=torn] .reason'))")
     chosen = page.evaluate("String(getSelection())")
     assert "pigeons" in chosen
-    expect(page.locator(".fleet")).not_to_have_attribute("data-now", str(before))
+    age = _row(page).locator("time[data-form=for]")
+    before = age.inner_text()
+    with page.expect_response(lambda answer: "part=fleet" in answer.url and answer.status == 200):
+        pass
+    expect(age).not_to_have_text(before)
     assert page.evaluate("String(getSelection())") == chosen
     expect(link).to_be_focused()
 

@@ -90,27 +90,60 @@ function address(part) {
 }
 async function refresh(part) {
   const url = address(part);
+  const asked = freshness.get(part)?.etag;
   let answer;
   let html;
   try {
-    answer = await fetch(url, { headers: { Accept: "text/html" } });
+    answer = await fetch(url, { headers: { Accept: "text/html", ...(asked && shownUrls.get(part) === url ? { "If-None-Match": asked } : {}) } });
     html = await answer.text();
   } catch {
     return fails(part, "Airflow does not answer");
   }
+  if (answer.status === 304 && url === address(part)) return isFresh(part, asked);
   if (answer.status === 401) return fails(part, "you are no longer logged in; reload the page");
   if (!answer.ok) return fails(part, detail(html) || `Airflow answered ${answer.status}`);
   if (url !== address(part)) return; // the person has chosen something else meanwhile
   const focused = document.activeElement?.id;
   const fresh = part.cloneNode(false);
   fresh.innerHTML = html.trimStart(); // rendered on the server, where every text is escaped
+  ages(fresh);
   if (part.firstChild?.data?.trim() === "") part.firstChild.remove(); // the indent of the template
   adopt(part, fresh);
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
-  if (freshness.has(part)) freshness.set(part, { at: Date.now(), reason: "" });
-  tellAge();
+  shownUrls.set(part, url);
+  isFresh(part, answer.headers.get("ETag"));
   part.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
 }
+const shownUrls = new Map(); // part -> the address of what it shows
+function isFresh(part, etag) {
+  if (freshness.has(part)) freshness.set(part, { at: Date.now(), reason: "", etag });
+  tellAge();
+}
+
+// Ages of moments, current to the second without the server: of each `time` its form says `for`, `ago` or `in`.
+const ahead = 1000 * document.body.dataset.now - Date.now(); // of the server's clock
+function ages(place) {
+  const now = (Date.now() + ahead) / 1000;
+  for (const each of place.querySelectorAll("time[data-at]")) {
+    const { at, form } = each.dataset;
+    each.title ||= each.textContent.replace(/^(at|since) /, "");
+    const text = form === "in" ? (at - now < 1 ? "now" : `in ${lasting(at - now)}`)
+      : `${form === "for" ? "for " : ""}${lasting(Math.max(0, now - at))}${form === "ago" ? " ago" : ""}`;
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+function lasting(duration) { // as `units.format_duration`, in whole seconds
+  const whole = Math.round(duration);
+  for (const [big, small, size, part] of [["d", "h", 86400, 3600], ["h", "m", 3600, 60], ["m", "s", 60, 1]]) {
+    if (whole < size) continue;
+    const rest = Math.floor((whole % size) / part);
+    return `${Math.floor(whole / size)}${big}${rest ? `\u00a0${rest}${small}` : ""}`;
+  }
+  return seconds(1000 * whole);
+}
+ages(document);
+setInterval(() => ages(document), 1000);
+
 // A part that refreshes itself shows what it had; one that a person has just opened has nothing yet.
 function fails(part, reason) {
   if (!freshness.has(part)) {
