@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.airflow.links import PAGES, drill_run_id
 from streamwarden.airflow.web import shared_workspace
+from streamwarden.airflow.web.rendering import environment
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.services.workspace import Workspace
@@ -276,3 +277,10 @@ def test_the_plugin_registers_app_navigation_tab_and_links(monkeypatch: pytest.M
     }
     assert [link.name for link in plugin.operator_extra_links] == ["Drill report", "Stream"]
     assert (Path(__file__).resolve().parents[3] / "plugins" / "streamwarden_plugin.py").is_file()
+
+
+def test_no_text_turns_the_direction_of_what_follows_it() -> None:
+    """Whatever prints it: a filter, a macro, an attribute. Other scripts stay as they are."""
+    template = "{% macro told(text) %}<b title='{{ text }}'>{{ text|prose }}</b>{% endmacro %}{{ told(text) }}"
+    shown = environment().from_string(template).render(text="safe \u202egnp.exe \u2066שלום\u2069")
+    assert shown.count(r"safe \u202egnp.exe \u2066שלום\u2069") == 2

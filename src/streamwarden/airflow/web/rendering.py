@@ -29,6 +29,8 @@ _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(
     r"(?<=\d) (?=(?:ms|s|min|m|h|d|B|kB|MB|GB|TB|rows|batch(?:es)?|%)(?!\w))|(?<=\d[dhm]) (?=\d+[hms]\b)"
 )
+_TURNS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Unicode's characters for the direction of text."""
 STATIC: Final = Path(__file__).parent / "static"
 _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
@@ -77,6 +79,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=visible,
     )
     env.filters |= {
         "size": lambda count: unbroken(format_size(count)) if count is not None else "–",
@@ -148,6 +151,16 @@ def fingerprint() -> str:
     for path, _ in ASSETS.values():
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def visible(value: Any) -> Any:
+    """A text without characters that turn the direction of what follows: with one of them a message shows itself as
+    another one. They are shown as codes. Whatever a template prints passes here."""
+    return _TURNS.sub(_code, value) if type(value) is str and not value.isascii() else value
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def rate(per_second: float | None) -> str:

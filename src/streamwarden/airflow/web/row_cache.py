@@ -13,6 +13,7 @@ within that rest and two more requests.
 import gc
 import logging
 import math
+import os
 import secrets
 import threading
 import time
@@ -20,7 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from airflow.models.dag import DagModel
@@ -56,7 +56,7 @@ PATIENCE: Final = 0.3
 wait for other processes."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
-LOOK_AGAIN: Final = 30.0
+LOOK_AGAIN: Final = 60.0
 """Seconds after which the rows are read again although nothing in the store has changed and every process of this host
 lives: a lease of another host may have expired, and the mean of five minutes moves."""
 SLOW_AGAIN: Final = 60.0
@@ -161,7 +161,8 @@ def board() -> Board:
 def living(rows: Iterable[StreamRow]) -> frozenset[int]:
     """The drivers of `rows` whose processes are there on this host, by pid. A reading finds out whether they are the
     same ones; this is quick, and changes when one dies."""
-    return frozenset(row.pid for row in rows if row.pid is not None and Path(f"/proc/{row.pid}").exists())
+    there = frozenset(os.listdir("/proc"))
+    return frozenset(row.pid for row in rows if row.pid is not None and str(row.pid) in there)
 
 
 class Unchanged:
@@ -225,6 +226,7 @@ class Slow:
     def __init__(self) -> None:
         self._read_at = 0.0
         self._round: float | None = None
+        self._of: tuple[int, ...] | None = None
         self.verdicts: Sequence[Verdict] = ()
         self.trends: Mapping[str, Trend] = {}
         self.metrics: MadeMetrics = {}
@@ -235,11 +237,13 @@ class Slow:
         Args:
             names: streams and queries.
         """
-        if last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN:
+        version = store.version()
+        same = version is not None and version == self._of
+        if same or (last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN):
             return
         self.verdicts, self.metrics = store.verdicts.latest(), {}
         self.trends = state_trends(store, names, now)
-        self._round, self._read_at = last.at, now
+        self._round, self._read_at, self._of = last.at, now, version
 
 
 def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str, Trend]:

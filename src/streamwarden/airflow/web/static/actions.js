@@ -12,7 +12,8 @@ function speaker(title) {
   const mine = {};
   let line;
   mine.inDialog = () => asked === mine && dialog.open;
-  mine.say = (text, ...ways) => {
+  mine.say = (given, ...ways) => {
+    const text = plain(given);
     const place = mine.inDialog() ? document.getElementById("confirm-result") : (line ??= outcome(title));
     const said = [text, ...ways.filter(Boolean).map((way) => way.href ?? way.text)].join(" ");
     if (place.dataset.said === said) return; // a screen reader announces each change
@@ -171,7 +172,7 @@ function say(found) {
   plan.replaceChildren(...lines.map(([head, text]) => {
     const [line, name] = [document.createElement("p"), document.createElement("b")];
     name.textContent = head;
-    line.append(name, `: ${text}`);
+    line.append(name, `: ${plain(text)}`);
     return line;
   }));
 }
@@ -240,7 +241,8 @@ document.addEventListener("submit", async (event) => {
   try {
     const made = await call(`${prefix}${form.dataset.post}`, "POST", values);
     const { dag, conf, answer } = form.dataset;
-    const say = (text, ...ways) => {
+    const say = (given, ...ways) => {
+      const text = plain(given);
       const shown = [text, ...ways.filter(Boolean).map((way) => way.text)].join(" ");
       if (said.textContent !== shown) said.replaceChildren(text, ...ways.filter(Boolean).flatMap((way) => [" ", way.act ? presser(way, say) : anchor(way)]));
     };

@@ -5,6 +5,24 @@ const airflow = document.body.dataset.airflow;
 const STALE_AFTER = 10; // seconds
 
 // The theme that the person chose in Airflow; outside Airflow's frame that of the system.
+const TOKENS = { back: "bg", text: "fg", dim: "fg-muted", line: "border-emphasized" }; // ours -> that of Airflow
+function applyTokens() { // those of the theme that this Airflow was given
+  if (parent === window) return;
+  const [given, own] = [parent.getComputedStyle(parent.document.documentElement), document.documentElement.style];
+  for (const [name, token] of Object.entries(TOKENS)) {
+    const value = painted(given.getPropertyValue(`--chakra-colors-${token}`).trim());
+    if (value && own.getPropertyValue(`--${name}`) !== value) own.setProperty(`--${name}`, value);
+  }
+  const font = given.getPropertyValue("--chakra-fonts-body").trim();
+  if (font) own.setProperty("--font", font);
+}
+const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+function painted(value) { // as a colour that every script can read; empty for what is none
+  if (!value || !CSS.supports("color", value)) return "";
+  canvas.fillStyle = value;
+  canvas.fillRect(0, 0, 1, 1);
+  return `#${[...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
 function applyTheme() {
   let chosen = null;
   try { chosen = localStorage.getItem("theme"); } catch { /* no storage */ }
@@ -12,13 +30,19 @@ function applyTheme() {
   const theme = dark ? "dark" : "light";
   if (document.documentElement.dataset.theme !== theme) {
     document.documentElement.dataset.theme = theme;
+    applyTokens();
     document.dispatchEvent(new CustomEvent("theme"));
   }
 }
 applyTheme();
 addEventListener("storage", applyTheme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
-if (parent !== window) new MutationObserver(applyTheme).observe(parent.document.documentElement, { attributes: true });
+if (parent !== window) new MutationObserver(() => { applyTheme(); applyTokens(); }).observe(parent.document.documentElement, { attributes: true });
+
+// Characters that turn the direction of text would let a message show itself as another one: they are shown as codes.
+function plain(text) {
+  return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+}
 
 // Airflow shows these pages in a frame that may not leave it: links to Airflow's own pages open in the whole window.
 document.addEventListener("click", (event) => {
