@@ -161,7 +161,7 @@ def board() -> Board:
 def living(rows: Iterable[StreamRow]) -> frozenset[int]:
     """The drivers of `rows` whose processes are there on this host, by pid. A reading finds out whether they are the
     same ones; this is quick, and changes when one dies."""
-    there = frozenset(os.listdir("/proc"))
+    there = frozenset(os.listdir("/proc"))  # noqa: PTH208  # thousands of names, and no paths of them
     return frozenset(row.pid for row in rows if row.pid is not None and str(row.pid) in there)
 
 
