@@ -25,7 +25,7 @@ from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.stream.spark import SparkSpec
-from streamwarden.stream.spec import SourceSpec, Standby, StreamSpec
+from streamwarden.stream.spec import OutputMode, SourceSpec, Standby, StreamSpec
 from support.command_line import in_shell
 from support.spark.drivers import COUNTS, QUICK, Project, counted, expected_counts, producing, project, until
 from support.spark.environments import python_with
@@ -246,22 +246,15 @@ class IntoSink(Pair):
         return {(str(began), int(key)): int(n) for (began, key), (n,) in rows}
 
 
-_APPENDED_AGAIN = "the writer looks for the batch before it writes, and Iceberg appends to any newer snapshot"
-
-
-@pytest.fixture(
-    params=[
-        *("parquet", "kafka", "postgresql", "delta"),
-        pytest.param("iceberg", marks=pytest.mark.xfail(reason=_APPENDED_AGAIN, raises=AssertionError, strict=True)),
-    ]
-)
+@pytest.fixture(params=["parquet", "kafka", "postgresql", "delta", "iceberg", "iceberg-update"])
 def into_sink(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IntoSink]:
     kind = request.param
     with project(tmp_path) as made:
         made.publish(2)
         path, more = str(made.data / "output" / "counts"), dict[str, Any]()
-        if kind in ("delta", "iceberg"):
-            more["spark"] = SparkSpec(driver_memory=2**30, conf=dict(QUICK), python=str(python_with(kind)))
+        lake = kind.removesuffix("-update")
+        if lake in ("delta", "iceberg"):
+            more["spark"] = SparkSpec(driver_memory=2**30, conf=dict(QUICK), python=str(python_with(lake)))
         if kind == "kafka":
             broker = request.getfixturevalue("kafka")
             broker.create("taken_over")
@@ -276,6 +269,7 @@ def into_sink(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
             "postgresql": lambda: PostgresqlSink(connection="warehouse", table="counts", key=KEY),
             "delta": lambda: DeltaSink(path=path, key=KEY),
             "iceberg": lambda: IcebergSink(path=path, key=KEY),
+            "iceberg-update": lambda: IcebergSink(path=path, key=KEY, mode=OutputMode.UPDATE),
         }
         yield IntoSink(made, FLAT, sink=sinks[kind](), **more)
 
