@@ -238,8 +238,14 @@ class IntoSink(Pair):
 
     def counted(self) -> dict[tuple[str, int], int]:
         """As a reader has it that drops the records of a topic whose id it has seen."""
-        committed = newest(self.spec.checkpoint, "commits")
-        output = self.spec.sink.read(self.spec, {}, committed=committed, first=0, deduplicated=True)  # type: ignore[attr-defined]
+
+        def read() -> Any:
+            """None between a commit of the sink and that of the checkpoint."""
+            committed = newest(self.spec.checkpoint, "commits")
+            output = self.spec.sink.read(self.spec, {}, committed=committed, first=0, deduplicated=True)  # type: ignore[attr-defined]
+            return output if not output.problems or newest(self.spec.checkpoint, "offsets") == committed else None
+
+        output = until("an output of whole batches", read)
         assert not output.problems
         rows = output.keyed(KEY, ("n",))
         assert len({key for key, _ in rows}) == len(rows), "a window is there twice"
