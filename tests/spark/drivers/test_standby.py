@@ -100,7 +100,7 @@ class Pair:
     def stop(self) -> None:
         """Stop the stream; its standby ends, and each row was counted once."""
         self.project.publish(2)
-        closed = self.project.published - 1
+        closed = self.project.published - (self.spec.sink.mode is not OutputMode.UPDATE)  # which has open windows, too
         until("the closed windows", lambda: sum(self.counted().values()) >= 20 * closed, poll=0.2)
         self.project.fleet.stop("counts", requested_by="ann", reason="the end")
         until("nothing left", lambda: not self.project.living())
