@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.processes import is_alive
@@ -17,10 +16,11 @@ from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.errors import CheckpointError
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECK_NAMES, CHECKS
+from streamwarden.health.checks.state.partition_skew import CHECK as PARTITION_SKEW
 from streamwarden.health.evaluate import evaluate, named_checks
 from streamwarden.health.incidents.incident import Changes, IncidentPolicy
 from streamwarden.health.shown_verdicts import overall, silenced
-from streamwarden.health.signals.partitions import spread
+from streamwarden.health.signals.partitions import is_due, spread
 from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.signals.services import attempts
 from streamwarden.health.signals.stopped import ended_well
@@ -247,7 +247,12 @@ class HealthMonitor:
         store = self._store
         with ThreadPoolExecutor(_PROBES) as pool:
             of_each = pool.map if len(specs) > 1 else map  # one needs no thread
-            results = dict(zip(names, of_each(partial(probe, services=services, checks=checks), specs), strict=True))
+
+            def probed_one(spec: StreamSpec) -> ProbeResult:
+                newest = previous.get(spec.name, {}).get(PARTITION_SKEW.name)
+                return probe(spec, services, checks, sized=is_due(spec.name, newest, now))
+
+            results = dict(zip(names, of_each(probed_one, specs), strict=True))
             batches = store.batches.windows(names, self._look_back)
             output = [spec for spec in specs if Probed.SKIPPED in probed]
             found = of_each(lambda spec: skipped_of(spec, batches[spec.name]), output)
