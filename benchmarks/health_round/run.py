@@ -5,9 +5,9 @@
 Each stream commits six batches a minute, and the store has its newest hundred. An evaluator is a process of its own
 that remembers nothing of the round before, as the task of the health DAG; the one called `before`, with `--compare`,
 is of the version whose `src` folder is given. They take turns on one SQLite store: at each turn an evaluator judges
-two minutes in a row, and the second one counts, without its imports. The streams share one checkpoint and one input
-folder on the disk: 4 partitions of RocksDB with 400 files, 100 files of input. Of more than a thousand streams, each
-thousand has the batches of the first.
+two minutes in a row, and the second one counts, without its imports. Twenty checkpoints, which the streams share, lie
+on the disk and go on with each minute: 4 partitions of RocksDB with 440 files, 100 files of input. Of more than a
+thousand streams, each thousand has the batches of the first.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import run as one_round  # type: ignore[import-not-found]
-
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.progress import Progress, parse_progress
@@ -36,10 +34,16 @@ from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StreamSpec
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import simulated
+
 GOAL: Final = 2.0
 """Seconds of a core for a thousand streams."""
 STORED: Final = 100
 EACH_MINUTE: Final = 6
+HOMES: Final = 20
+"""Checkpoints on the disk."""
 OWN: Final = 1000
 """Streams with batches of their own."""
 COLUMNS: Final = (
@@ -148,16 +152,16 @@ def answer_minutes(folder: Path, streams: int) -> None:
 
 def fill(folder: Path, streams: int) -> int:
     """A store in which each stream has its batches, and the shared folders; the newest minute."""
-    one_round.lay_out(folder, replace(one_round.make_window(1, STORED), spec=spec_of(folder, 0)))
-    (folder / "stream_0").rename(folder / "home")
+    for number in range(min(HOMES, streams)):
+        simulated.lay_out(folder / "homes", simulated.make_window(number, STORED))
     with Store(f"sqlite:///{folder}/store.db") as store:
         store.migrate()
         for number in range(streams):
             name = f"stream_{number}"
             if number < OWN:
-                store.batches.upsert_many(name, one_round.make_reports(number, STORED))
+                store.batches.upsert_many(name, simulated.make_reports(number, STORED))
             store.drivers.launched(driver(name))
-            store.measurements.add(one_round.make_window(number, 1).measurements)
+            store.measurements.add(simulated.make_window(number, 1).measurements)
     copy_batches(folder, streams, since=0)
     return 0
 
@@ -167,10 +171,13 @@ def add_batches(folder: Path, streams: int, minute: int) -> None:
     first = STORED + EACH_MINUTE * (minute - 1)
     with Store(f"sqlite:///{folder}/store.db") as store:
         for number in range(min(streams, OWN)):
-            made = list(one_round.make_reports(number, EACH_MINUTE))
+            made = list(simulated.make_reports(number, EACH_MINUTE))
             new = [moved(each, first + n, at(minute) - 60 + 10 * n) for n, each in enumerate(made)]
             store.batches.upsert_many(f"stream_{number}", new)
     copy_batches(folder, streams, since=first)
+    for number in range(min(HOMES, streams)):
+        for n in range(EACH_MINUTE):
+            simulated.add_batch(folder / f"homes/stream_{number}", first + n, at(minute) - 60 + 10 * n)
 
 
 def copy_batches(folder: Path, streams: int, since: int) -> None:
@@ -186,19 +193,21 @@ def copy_batches(folder: Path, streams: int, since: int) -> None:
 
 def moved(report: Progress, batch_id: int, began: float) -> Progress:
     """The report as that of a later batch."""
-    return parse_progress({**report.raw, "batchId": batch_id, "timestamp": one_round._iso(began)})
+    return parse_progress({**report.raw, "batchId": batch_id, "timestamp": simulated.iso(began)})
 
 
 def at(minute: int) -> float:
     """Unix seconds."""
-    return float(one_round.NOW + 60.0 * minute)
+    return float(simulated.NOW + 60.0 * minute)
 
 
 def spec_of(folder: Path, number: int) -> StreamSpec:
-    """All streams read the same folders."""
-    home = folder / "home"
-    made: StreamSpec = one_round.make_window(number, 1).spec
-    return replace(made, checkpoint=str(home), source=FilesSource(path=str(home / "input"), max_files_per_trigger=4))
+    """Several streams have one checkpoint."""
+    home = folder / f"homes/stream_{number % HOMES}"
+    made: StreamSpec = simulated.make_window(number, 1).spec
+    return replace(
+        made, checkpoint=str(home), source=FilesSource(path=str(simulated.input_of(home)), max_files_per_trigger=4)
+    )
 
 
 def driver(stream: str) -> DriverRecord:
@@ -210,8 +219,8 @@ def driver(stream: str) -> DriverRecord:
         token=1,
         folder="/data",
         launched_by="bench",
-        launched_at=one_round.NOW - 4_000,
-        started_at=one_round.NOW - 3_990,
+        launched_at=simulated.NOW - 4_000,
+        started_at=simulated.NOW - 3_990,
         process=ProcessIdentity(host="bench", pid=1, started_at=1),
     )
 

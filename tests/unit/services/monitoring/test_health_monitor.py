@@ -223,7 +223,7 @@ def test_what_only_checks_measure_is_kept_while_the_driver_lives(tmp_path: Path,
 def test_partitions_are_measured_every_ten_minutes_at_most_and_the_verdict_says_when(
     tmp_path: Path, store: Store
 ) -> None:
-    """Between two measurements the verdict is the one of the last, and a partition that alarms is measured each time."""
+    """In between the verdict is the one of the last measurement. A partition that alarms is measured each time."""
     stream = Stream(tmp_path, store)
     stream.run(range(20))
     HealthMonitor(store).evaluate([stream.spec], T0)

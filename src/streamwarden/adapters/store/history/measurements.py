@@ -202,7 +202,9 @@ class SqlMeasurementRepository(Repository):
 
 
 def _raw(row: Row[Any]) -> Measurement:
-    stream, name, at, value, unit, source = row  # an evaluation reads a hundred of each stream: looking up names is slow
+    stream, name, at, value, unit, source = (
+        row  # an evaluation reads a hundred of each stream: looking up names is slow
+    )
     return Measurement(stream=stream, name=name, at=at, value=value, unit=unit, source=source)
 
 

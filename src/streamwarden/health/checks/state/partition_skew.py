@@ -60,8 +60,8 @@ CHECK = Check(
     judge=check,
     probes=frozenset({Probed.STATE}),
     raise_after=1,
-    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator. They are "
-    "measured every five to ten minutes (`measured_at` in the evidence), and in each evaluation while they alarm.",
+    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator. They "
+    "are measured every five to ten minutes (`measured_at` in the evidence), and in each evaluation while they alarm.",
     unknown="The checkpoint's state could not be read, or it has none.",
     advice=(
         "One task with a hot key determines the duration of the batch. Salt the key, or split the stream. More "
