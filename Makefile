@@ -73,8 +73,13 @@ pictures: setup-tests ## take the pictures in docs/images again, from a running 
 soak: setup-tests ## kill a stream KILLS times (200) at random moments of SEED (1), on three sinks (an hour)
 	@$(BIN)/python benchmarks/soak/run.py --kills $(KILLS) --seed $(SEED)
 
-bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
+bench: setup ## run every benchmark; the figures go to docs/benchmarks.md (QUICK=1: each in a small size, ten minutes)
+ifdef QUICK
+	@grep -v '^#' benchmarks/quick.txt | while read -r name arguments; do echo "== $$name $$arguments"; \
+		$(BIN)/python benchmarks/$$name/run.py $$arguments </dev/null || exit; done
+else
 	@for run in $(filter-out benchmarks/soak/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
+endif
 
 lock: setup ## resolve requirements.txt from pyproject.toml again
 	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --extra clock --python-version 3.11 --generate-hashes -o requirements.txt
