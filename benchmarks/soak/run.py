@@ -8,7 +8,12 @@ between its write and the commit. Then the run ends by itself, and the oracle of
 come from the seed; where they fall depends on the machine, and the table says it. The exit code is 1 if a row is lost,
 duplicated, unexpected or wrong.
 
-    python benchmarks/soak/run.py [--kills 200] [--seed 1] [--sinks files postgresql kafka]
+With `--standby` the stream has a warm standby. A batch is cut only when one waits, so that it takes over; a kill of the
+start that follows meets a stream without one. The stream has a trigger of its own, and reads the rest of its input when
+it has had its kills. At the end, as a control, a row of the files is removed and another one doubled: the oracle has to
+find both, or the exit code is 2.
+
+    python benchmarks/soak/run.py [--kills 200] [--seed 1] [--sinks files postgresql kafka] [--standby]
 """
 
 from __future__ import annotations
@@ -27,6 +32,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import COMMITS
@@ -38,15 +46,18 @@ from streamwarden.drills.records.phases import BatchCourse, BatchPhase
 from streamwarden.drills.records.types import ForkView
 from streamwarden.lifecycle.handovers import ask_to_hold
 from streamwarden.lifecycle.settings import RETAIN
+from streamwarden.lifecycle.supervision.standby import PROMOTED
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.fleet.recorded_starts import starts_of
+from streamwarden.services.fleet.standbys.waiting import waiting
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.verification import verify
 from streamwarden.services.workspace import Workspace
+from streamwarden.sinks.files.sink import FileSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.base import StoredSource
-from streamwarden.stream.spec import SinkSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, Standby, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -59,6 +70,11 @@ CONNECTION: Final = "soak"
 
 START: Final = (0.2, 8.0)
 """Share of the kills that come during a start, and the seconds after the launch until which they come."""
+TAKEOVER: Final = 2.0
+"""Seconds after the launch until which these kills come if a standby took over."""
+PACED: Final = TriggerSpec(processing_time=2.0)
+"""Of a stream with a standby: its input lasts while standbys start."""
+RECORDS_A_PACED_BATCH: Final = 200
 COMMITS_A_LIFE: Final = 5
 """The other kills come in a batch, after one to so many commits of the driver."""
 COMPARED: Final = 8
@@ -72,20 +88,30 @@ _KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: where it fell, and the newest commit at that moment."""
+    """One kill: where it fell, the newest commit at that moment, and the driver that was launched next."""
 
     place: str
     at: float
     committed: int | None
+    successor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Seconds from a kill to the next commit, and whether a standby took over."""
+
+    seconds: float
+    warm: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: its kills, the seconds from each to the next commit, and the verdict."""
+    """One run: its kills, how it recovered from each, the verdict, and that of the control."""
 
     kills: tuple[Kill, ...]
-    recoveries: tuple[float, ...]
+    recoveries: tuple[Recovery, ...]
     outcome: Reconciliation
+    control: Reconciliation | None = None
 
 
 def main() -> int:
@@ -94,15 +120,23 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--sinks", nargs="+", choices=SINKS, default=list(SINKS))
+    options.add_argument("--standby", action="store_true", help="a warm standby takes over")
     given = options.parse_args()
+    commits = 2 if given.standby else COMMITS_A_LIFE
     runs: dict[str, list[Run]] = {}
     for at, name in enumerate(given.sinks):
         share = given.kills // len(given.sinks) + (at < given.kills % len(given.sinks))
         with SINKS[name]() as sink:
-            runs[name] = soak(sink, share, random.Random(f"{given.seed}-{name}"))  # noqa: S311
+            moments = random.Random(f"{given.seed}-{name}")  # noqa: S311
+            runs[name] = soak(sink, share, moments, commits=commits, standby=given.standby)
         print(name, [summary(run.outcome) for run in runs[name]], file=sys.stderr, flush=True)
     print(report(runs))
-    return int(any(not run.outcome.exactly_once for each in runs.values() for run in each))
+    every = [run for each in runs.values() for run in each]
+    if any(not run.outcome.exactly_once for run in every):
+        return 1
+    controls = [run.control for run in every if run.control is not None]
+    print("\n".join(f"control: {summary(control)}" for control in controls))
+    return 0 if all((control.lost, control.duplicated) == (1, 1) for control in controls) else 2
 
 
 def soak(
@@ -111,18 +145,21 @@ def soak(
     moments: random.Random,
     records: int = RECORDS,
     commits: int = COMMITS_A_LIFE,
+    *,
+    standby: bool = False,
 ) -> list[Run]:
     """Runs until there were so many kills. `sink` None: the files of the stream in the catalogue.
 
     Args:
         commits: see `COMMITS_A_LIFE`.
+        standby: a standby takes over after each kill.
     """
     done: list[Run] = []
     shares = planned(kills, moments)
     while shares:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
             data = Path(folder)
-            spec = stream(data, sink, records, f"run_{len(done)}")
+            spec = stream(data, sink, records, f"run_{len(done)}", standby=standby)
             with Workspace.open(project=REPOSITORY, data=data, store_url=f"sqlite:///{data}/store.db") as workspace:
                 done.append(one_run(workspace, spec, shares[:KILLS_A_RUN], moments, commits))
             shares = shares[len(done[-1].kills) :]
@@ -137,24 +174,30 @@ def planned(kills: int, moments: random.Random) -> list[float | None]:
     return shares
 
 
-def stream(data: Path, sink: SinkSpec | None, records: int, run: str) -> StreamSpec:
-    """The stream of the catalogue with one file a batch, which ends when it has read its input."""
+def stream(data: Path, sink: SinkSpec | None, records: int, run: str, *, standby: bool) -> StreamSpec:
+    """The stream of the catalogue with one file a batch, which ends when it has read its input, or has a standby."""
     spec = load_catalog(REPOSITORY, data).get("flight_departures")
     assert isinstance(spec.source, StoredSource), "the catalogue declares it"
-    replay(Path(str(spec.source.path)), rows_per_file=RECORDS_A_BATCH, limit=records)
+    rows = RECORDS_A_PACED_BATCH if standby else RECORDS_A_BATCH
+    replay(Path(str(spec.source.path)), rows_per_file=rows, limit=records)
     if isinstance(sink, PostgresqlSink):
         sink = replace(sink, table=f"{sink.table}_{run}")
     elif isinstance(sink, KafkaSink):
         sink = replace(sink, topic=f"{sink.topic}-{run}")
     conf = {**spec.spark.conf, RETAIN: "100000", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    return replace(
+    made = replace(
         spec,
         source=spec.source.limited_to(1),
         sink=sink or spec.sink,
-        trigger=TriggerSpec(processing_time=None, available_now=True),
         state=replace(spec.state, shuffle_partitions=2),
         spark=replace(spec.spark, conf=conf),
     )
+    return replace(made, trigger=PACED, standby=Standby.WARM) if standby else to_its_end(made)
+
+
+def to_its_end(spec: StreamSpec) -> StreamSpec:
+    """The stream that ends when it has read its input."""
+    return replace(spec, trigger=TriggerSpec(processing_time=None, available_now=True), standby=Standby.NONE)
 
 
 def one_run(
@@ -164,6 +207,8 @@ def one_run(
     struck: list[Kill] = []
     while True:
         driver = workspace.fleet.start(spec, launched_by="soak").record.driver_id
+        if struck and not struck[-1].successor:
+            struck[-1] = replace(struck[-1], successor=driver)
         if len(struck) >= len(shares):
             break
         share = shares[len(struck)]
@@ -172,10 +217,40 @@ def one_run(
         if workspace.fleet.kill(driver):
             workspace.fleet.wait(driver, timeout=PATIENCE)
             struck.append(kill_of(workspace, spec, share, time.time()))
+    if spec.standby is Standby.WARM:
+        driver = read_the_rest(workspace, spec, struck[-1].committed if struck else None)
     workspace.fleet.wait(driver, timeout=10 * PATIENCE)
     starts = starts_of(workspace.store, spec.name, spec.checkpoint)
     outcome = verify(spec, starts=starts, bounded_from=0)
-    return Run(tuple(struck), tuple(recoveries(spec, struck)), outcome)
+    recovered = tuple(recoveries(workspace, spec, struck))
+    control = None
+    if spec.standby is Standby.WARM and isinstance(spec.sink, FileSink):
+        damage(spec.sink)
+        control = verify(spec, starts=starts, bounded_from=0)
+    return Run(tuple(struck), recovered, outcome, control)
+
+
+def read_the_rest(workspace: Workspace, spec: StreamSpec, committed: int | None) -> str:
+    """Stop the stream, once it has recovered from its last kill, and start it without a standby; returns the driver.
+
+    Args:
+        committed: the newest batch at that kill.
+    """
+    began = time.monotonic()
+    while newest_commit(spec) <= (-1 if committed is None else committed) and time.monotonic() - began < PATIENCE:
+        time.sleep(0.1)
+    workspace.fleet.stop(spec.name, requested_by="soak", reason="it has had its kills")
+    assert isinstance(spec.source, StoredSource)
+    rest = replace(to_its_end(spec), source=spec.source.limited_to(50))
+    return workspace.fleet.start(rest, launched_by="soak").record.driver_id
+
+
+def damage(sink: FileSink) -> None:
+    """Remove the first row of a data file, and write its second one twice."""
+    files = sorted(Path(sink.path).glob("*.parquet"), key=lambda file: file.stat().st_size)
+    rows = pq.read_table(files[-1])
+    files[-1].with_name(f".{files[-1].name}.crc").unlink(missing_ok=True)
+    pq.write_table(pa.concat_tables([rows.slice(1), rows.slice(1, 1)]), files[-1])
 
 
 def await_moment(
@@ -197,14 +272,23 @@ def await_moment(
             time.sleep(POLL)
         return True
 
+    has_standby = spec.standby is Standby.WARM
     if share is None:
-        until = time.monotonic() + moments.random() * START[1]
+        until = time.monotonic() + moments.random() * (TAKEOVER if has_standby else START[1])
         return lives_until(lambda: time.monotonic() >= until)
+    if has_standby and not lives_until(lambda: is_backed(workspace, driver)):
+        return False
     wanted = newest_commit(spec) + moments.randint(1, commits)
     if not lives_until(lambda: newest_commit(spec) >= wanted):
         return False
     reached = paused_at(workspace, spec, driver, share)
     return lives_until(reached)
+
+
+def is_backed(workspace: Workspace, driver: str) -> bool:
+    """Whether a standby of this driver waits."""
+    folder = Path(workspace.fleet.log_path(driver)).parent
+    return any(one.record.leader == driver and one.is_ready(time.time()) for one in waiting(folder.parent))
 
 
 def paused_at(workspace: Workspace, spec: StreamSpec, driver: str, share: float) -> Callable[[], bool]:
@@ -270,13 +354,14 @@ def kill_of(workspace: Workspace, spec: StreamSpec, share: float | None, at: flo
     return Kill("after the commit" if phase is None else str(phase), at, now.committed)
 
 
-def recoveries(spec: StreamSpec, kills: Iterable[Kill]) -> Iterator[float]:
-    """Seconds from each kill to the next commit."""
+def recoveries(workspace: Workspace, spec: StreamSpec, kills: Iterable[Kill]) -> Iterator[Recovery]:
+    """From each kill to the next commit."""
     for kill in kills:
         batch = -1 if kill.committed is None else kill.committed
         committed = written_at(open_path(spec.checkpoint), COMMITS, batch + 1)
         if committed is not None:
-            yield committed - kill.at
+            events = workspace.store.drivers.events(kill.successor)
+            yield Recovery(committed - kill.at, any(event.kind == PROMOTED for event in events))
 
 
 def summary(outcome: Reconciliation) -> str:
@@ -291,7 +376,7 @@ def report(runs: dict[str, list[Run]]) -> str:
     for name, each in runs.items():
         outcomes = [run.outcome for run in each]
         counts = [sum(getattr(one, kind) for one in outcomes) for kind in _KINDS]
-        seconds = sorted(second for run in each for second in run.recoveries)
+        seconds = sorted(recovery.seconds for run in each for recovery in run.recoveries)
         cells = [name, len(each), sum(len(run.kills) for run in each), sum(one.actual for one in outcomes), *counts]
         repeated = sum(one.repeated or 0 for one in outcomes)
         lines.append(f"| {' | '.join(map(str, cells))} | {repeated} | {spread(seconds)} |")
@@ -301,15 +386,26 @@ def report(runs: dict[str, list[Run]]) -> str:
     for place in order:
         hits = [places[name, place] for name in runs]
         lines.append(f"| {place} | {' | '.join(map(str, hits))} | {sum(hits)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *by_successor(runs)])
 
 
-def spread(seconds: Sequence[float]) -> str:
-    """`8.1 s, 9.4 s, 12.0 s`."""
+def by_successor(runs: dict[str, list[Run]]) -> Iterator[str]:
+    """The recoveries by a standby beside those by a start; nothing if no standby took over."""
+    every = [recovery for each in runs.values() for run in each for recovery in run.recoveries]
+    if not any(recovery.warm for recovery in every):
+        return
+    yield "\n| after the kill | times | median | 95 % | longest |\n|---|---|---|---|---|"
+    for name, warm in (("a standby took over", True), ("a process was started", False)):
+        seconds = sorted(recovery.seconds for recovery in every if recovery.warm is warm)
+        yield f"| {name} | {len(seconds)} | {spread(seconds, 0.95).replace(', ', ' | ') if seconds else '- | - | -'} |"
+
+
+def spread(seconds: Sequence[float], share: float = 0.9) -> str:
+    """`8.1 s, 9.4 s, 12.0 s`: the median, the value that this share does not exceed, and the most."""
     if not seconds:
         return "-"
-    ninth = seconds[min(len(seconds) - 1, int(0.9 * len(seconds)))]
-    return f"{statistics.median(seconds):.1f} s, {ninth:.1f} s, {seconds[-1]:.1f} s"
+    high = seconds[min(len(seconds) - 1, int(share * len(seconds)))]
+    return f"{statistics.median(seconds):.1f} s, {high:.1f} s, {seconds[-1]:.1f} s"
 
 
 @contextmanager

@@ -122,7 +122,7 @@ class Home:
             try:
                 yield
             finally:
-                supervisor.send_signal(signal.SIGINT)
+                supervisor.terminate()  # a background shell has it ignore SIGINT
                 supervisor.wait()
                 subprocess.run([*command, "stop", NAME], stdout=subprocess.DEVNULL, check=False)
                 self.store.close()

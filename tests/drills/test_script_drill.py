@@ -42,7 +42,13 @@ def losing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace
         yield workspace, beside.submit(run_drill, workspace, "kill")
 
 
-@pytest.mark.usefixtures("losing")
+@pytest.fixture(scope="module", autouse=True)
+def beside(request: pytest.FixtureRequest) -> None:
+    """The second tier's drill begins before the first tier's."""
+    if request.config.getoption("--full"):
+        request.getfixturevalue("losing")
+
+
 def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) -> None:
     with clicks_project(tmp_path) as workspace:
         before = own_files(tmp_path)
@@ -81,6 +87,7 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert list(home.glob("fork/output/by_page/_spark_metadata"))
 
 
+@pytest.mark.full  # in the first tier drills/test_negative_controls, and unit/services/proofs/test_script_witness
 def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twice_are_named(
     losing: tuple[Workspace, Future[DrillRun]],
 ) -> None:

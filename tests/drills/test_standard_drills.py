@@ -68,6 +68,7 @@ def assert_exactly_once(run: DrillRun, records: int = RECORDS) -> None:
     assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
 
 
+@pytest.mark.full  # in the first tier the next drill kills a driver, and spark/proofs/test_crash_matrix all phases
 def test_a_driver_killed_in_each_phase_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
     strikes = {"strikes": "3"}
     kills: dict[str, Any] = {"fault": "kill_driver", "options": strikes, "state": TWO}
@@ -116,6 +117,7 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
         assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
         assert twin["third"].startswith("the stream itself wrote the same "), twin["third"]
         assert not (workspace.data / "drills" / run.run_id / "runs" / "start").exists()
+        assert_a_stranger_can_check(workspace, run)
         assert_the_savepoint_is_proven(workspace, create(spec, 5, Author(by="ann", reason="a test")))
 
 

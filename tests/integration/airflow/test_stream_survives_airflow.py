@@ -46,7 +46,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     root = tmp_path_factory.mktemp("installation")
     project = make_project(root / "project")
     with add_stream(project, "counted").open("a") as file:
-        file.write("audit: {share: 1}\n")  # without pauses: a live drill waits for two audits
+        file.write("audit: {share: 1, batches: 20}\n")  # without pauses, and few: a live drill waits for two audits
     (project / "config" / "drills" / "kill_live.yaml").write_text(KILL_LIVE)
     add_stream(project, "doomed", job="raising.py", initial="1s", budget=1)
     add_stream(project, "wrong", job="wrong.py")

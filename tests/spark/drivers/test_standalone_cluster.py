@@ -4,12 +4,12 @@
    driver lives on, on its own host, supervised as ever; Spark gives its tasks to a new executor, which loads the state
    from the checkpoint. Meanwhile the driver measures its executors through Spark's REST API.
 2. A job whose Python is shipped, on what is left of that cluster.
-3. A master that is unavailable when a stream starts, and again while it runs: supervision keeps the stream up. First
-   nothing listens at the master's address: Spark gives up after a minute, in which the tests above run, and the exit
-   names the master. Then the master comes up, and the stream runs. Then it is killed in mid-stream: driver and executor
-   go on. It comes back with no memory of the application, its worker ends the executor, and without a watch the driver
-   would wait for another for ever. At last somebody kills the application on the master's page while the stream is
-   idle: Spark stops the driver's context and leaves its process.
+3. In the second tier a master that is unavailable when a stream starts, and again while it runs: supervision keeps the
+   stream up. First nothing listens at the master's address: Spark gives up after a minute, in which the tests above
+   run, and the exit names the master. Then the master comes up, and the stream runs. Then it is killed in mid-stream:
+   driver and executor go on. It comes back with no memory of the application, its worker ends the executor, and without
+   a watch the driver would wait for another for ever. At last somebody kills the application on the master's page while
+   the stream is idle: Spark stops the driver's context and leaves its process.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ def unanswered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unanswered]
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory, unanswered: Unanswered) -> Iterator[Ran]:
+def ran(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Ran]:
+    if request.config.getoption("--full"):
+        request.getfixturevalue("unanswered")
     with cluster(workers=3) as spark, project(tmp_path_factory.mktemp("cluster")) as home:
         spec = replace(
             stream("event_windows", home.data, Backend.ROCKSDB),
@@ -372,6 +374,7 @@ def looks_at(home: Project, spec: StreamSpec) -> list[ExecutorSnapshot]:
     return [look for look in executor_snapshots(home.store.measurements.recent(spec.name, 0)) if look.memory]
 
 
+@pytest.mark.full  # in the first tier unit/spark/test_application_watch, and unit/lifecycle/failures has the causes
 def test_a_master_that_comes_back_finds_its_stream_running(unanswered: Unanswered) -> None:
     spark, home, spec = unanswered.cluster, unanswered.project, unanswered.spec
     until("a driver that found no master", unanswered.ends)

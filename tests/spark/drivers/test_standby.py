@@ -1,4 +1,5 @@
-"""A warm standby takes over from its leader: after a kill, at a planned restart, and never with older code.
+"""A warm standby takes over from its leader: after a kill, at a planned restart, into each kind of sink while the
+leader stands still in the middle of a batch, and never with older code.
 
 A supervisor in a thread decides, as `streamwarden start --supervise` does.
 """
@@ -13,12 +14,22 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.connections import variable
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervision.standby import NOT_USED, PROMOTED, standby_state
 from streamwarden.services.fleet.standbys.waiting import WaitingStandby, waiting
+from streamwarden.sinks.delta.sink import DeltaSink
+from streamwarden.sinks.iceberg.sink import IcebergSink
+from streamwarden.sinks.kafka.sink import KafkaSink
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import SourceSpec, Standby, StreamSpec
-from support.spark.drivers import COUNTS, Project, counted, expected_counts, producing, project, until
+from support.command_line import in_shell
+from support.spark.drivers import COUNTS, QUICK, Project, counted, expected_counts, producing, project, until
+from support.spark.environments import python_with
+from support.spark.mid_batch import newest
 from support.spark.supervision import supervised
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -90,11 +101,15 @@ class Pair:
         """Stop the stream; its standby ends, and each row was counted once."""
         self.project.publish(2)
         closed = self.project.published - 1
-        until("the closed windows", lambda: sum(counted(self.spec).values()) >= 20 * closed, poll=0.2)
+        until("the closed windows", lambda: sum(self.counted().values()) >= 20 * closed, poll=0.2)
         self.project.fleet.stop("counts", requested_by="ann", reason="the end")
         until("nothing left", lambda: not self.project.living())
         assert not list(self.drivers.glob(f"*/{files.STANDBY}"))
-        assert counted(self.spec) == expected_counts(closed)
+        assert self.counted() == expected_counts(closed)
+
+    def counted(self) -> dict[tuple[str, int], int]:
+        """The output: (start of the window, key) -> rows."""
+        return counted(self.spec)
 
 
 @pytest.fixture
@@ -168,6 +183,134 @@ def test_a_leader_that_goes_on_after_the_standby_took_over_commits_nothing(pair:
     assert outcome.kind is ExitKind.FENCED
     fleet.set_running("counts", "ann", "it goes on")
     pair.stop()
+
+
+FLAT = COUNTS.replace(
+    'alias("n"))\n',
+    'alias("n"))\n        .select(F.date_format("window.start", "HH:mm:ss").alias("began"), "key", "n")\n',
+)
+KEY = ("began", "key")
+
+
+LOGS = {"parquet": "_spark_metadata/[0-9]*", "delta": "_delta_log/*.json", "iceberg": "metadata/*.metadata.json"}
+"""Where a sink of files enters what a batch wrote."""
+
+
+class IntoSink(Pair):
+    """A stream with a standby that writes into a sink of some kind."""
+
+    def pause_in_a_batch(self, driver: DriverRecord) -> None:
+        """Pause driver and supervisor process, as on a paused host, in the middle of a batch: into a sink of files when
+        it has data files that its log does not name yet."""
+        for _ in range(20):
+            data, log = self.listed("**/*.parquet"), self.listed(LOGS.get(self.spec.sink.kind, "none"))
+            self.project.publish(1)
+            until("a batch", lambda before=data: self.is_in_a_batch(before), poll=0.002)
+            assert self.project.fleet.freeze(driver.driver_id, supervised=False)
+            if self.is_in_a_batch(data) and self.listed(LOGS.get(self.spec.sink.kind, "none")) == log:
+                return
+            assert self.project.fleet.thaw(driver.driver_id)
+        raise AssertionError("twenty pauses, and none in the middle of a batch")
+
+    def is_in_a_batch(self, before: set[str]) -> bool:
+        """Whether a batch is planned and not committed, and its data files have come to those of `before`."""
+        planned = newest(self.spec.checkpoint, "offsets") > newest(self.spec.checkpoint, "commits")
+        return planned and (self.spec.sink.path is None or self.listed("**/*.parquet") > before)
+
+    def listed(self, pattern: str) -> set[str]:
+        """Files of the sink, without those that Hadoop hides."""
+        found = Path(self.spec.sink.path).glob(pattern) if self.spec.sink.path else ()
+        return {str(path) for path in found if not path.name.startswith((".", "_"))}
+
+    def counted(self) -> dict[tuple[str, int], int]:
+        """As a reader has it that drops the records of a topic whose id it has seen."""
+        committed = newest(self.spec.checkpoint, "commits")
+        output = self.spec.sink.read(self.spec, {}, committed=committed, first=0, deduplicated=True)  # type: ignore[attr-defined]
+        assert not output.problems
+        rows = output.keyed(KEY, ("n",))
+        assert len({key for key, _ in rows}) == len(rows), "a window is there twice"
+        return {(str(began), int(key)): int(n) for (began, key), (n,) in rows}
+
+
+@pytest.fixture(params=["parquet", "kafka", "postgresql", "delta", "iceberg"])
+def into_sink(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IntoSink]:
+    kind = request.param
+    with project(tmp_path) as made:
+        made.publish(2)
+        path, more = str(made.data / "output" / "counts"), dict[str, Any]()
+        if kind in ("delta", "iceberg"):
+            more["spark"] = SparkSpec(driver_memory=2**30, conf=dict(QUICK), python=str(python_with(kind)))
+        if kind == "kafka":
+            broker = request.getfixturevalue("kafka")
+            broker.create("taken_over")
+            monkeypatch.setenv(variable("broker"), broker.connection)
+        if kind == "postgresql":
+            server = request.getfixturevalue("postgresql")
+            server.create("taken_over")
+            monkeypatch.setenv(variable("warehouse"), server.connection("taken_over"))
+        sinks = {
+            "parquet": lambda: ParquetSink(path=path),
+            "kafka": lambda: KafkaSink(connection="broker", topic="taken_over", key=KEY),
+            "postgresql": lambda: PostgresqlSink(connection="warehouse", table="counts", key=KEY),
+            "delta": lambda: DeltaSink(path=path, key=KEY),
+            "iceberg": lambda: IcebergSink(path=path, key=KEY),
+        }
+        yield IntoSink(made, FLAT, sink=sinks[kind](), **more)
+
+
+@pytest.mark.full  # in the first tier drivers/test_driver_life has a driver that was replaced and stops by itself
+@pytest.mark.timeout(1200)
+def test_a_leader_that_was_paused_in_a_batch_is_fenced_and_each_row_is_in_the_sink_once(into_sink: IntoSink) -> None:
+    """Another host finds the lease expired, the standby executes the batch again, and then the leader goes on."""
+    fleet = into_sink.project.fleet
+    fleet.start(into_sink.spec, launched_by="test")
+    leader, standby = into_sink.both()
+    into_sink.pause_in_a_batch(leader)
+    with fleet.elsewhere(leader.driver_id) as other:
+        until("the end of the lease", lambda: not other.start(into_sink.spec, launched_by="there").reattached, poll=1.0)
+    successor = into_sink.successor_of(leader)
+    assert successor.driver_id == standby.folder.name
+    before = into_sink.counted()
+    assert fleet.thaw(leader.driver_id)
+    outcome = until("the end of the leader", lambda: files.read_outcome(Path(leader.folder)))
+    assert (outcome.kind, outcome.error_class) == (ExitKind.FENCED, "LeaseLost"), outcome
+    assert into_sink.counted().items() >= before.items()
+    fleet.set_running("counts", "ann", "it goes on")
+    into_sink.stop()
+
+
+STREAM = """
+name: counts
+job: jobs/counts.py
+source: {path: input, max_files_per_trigger: 1}
+sink: {path: output/counts}
+checkpoint: checkpoints/counts
+trigger: {processing_time: 500 ms}
+state: {shuffle_partitions: 1}
+standby: warm
+health: {thresholds: {batch_longer_than_trigger: {warning: 1000, critical: 2000}}}   # what a busy machine may take
+spark: {master: "local[1]", driver_memory: 700 MiB, conf: {spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1}}
+"""
+
+
+@pytest.mark.full  # above a restart takes the standby; unit/services/upgrades has the switch
+def test_the_switch_of_an_upgrade_takes_a_standby_of_the_new_version(tmp_path: Path) -> None:
+    with project(tmp_path) as made:
+        (made.root / "config" / "streams").mkdir(parents=True)
+        (made.root / "config" / "streams" / "counts.yaml").write_text(STREAM)
+        made.publish(2)
+        made.job("newer", COUNTS.replace(".groupBy(", '.where("key >= 0").groupBy('))
+        pair = Pair(made)
+        with producing(made, every=1.0):
+            assert in_shell(made.root, "start", "counts").code == 0
+            leader, standby = pair.both()
+            job = ("--job", "jobs/newer.py", "--watch", "5s", "--batches", "3")
+            done = in_shell(made.root, "upgrade", "counts", *job, timeout=400)
+            assert done.code == 0, done
+            successor = pair.successor_of(leader)
+            assert PROMOTED in pair.events(successor), pair.events(successor)
+            assert successor.driver_id != standby.folder.name, "that one is of the older version"
+        pair.stop()
 
 
 @pytest.mark.full  # above a job with `build` is taken over; drivers/test_several_queries has scripts

@@ -39,7 +39,8 @@ from support.spark.job_runs import stream as repository_stream
 from support.spark.mid_batch import kill_in_mid_batch
 from support.spark.verdicts import verify
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
+"""In the first tier spark/storage/test_kafka_source reads a topic across a kill, and the jobs run on files."""
 
 PORTIONS, EACH = 12, 9
 USERS = (1, 2, -3)
@@ -123,10 +124,6 @@ def all_are_silent(spec: StreamSpec) -> bool:
     return sum(row["readings"] for row in rows(spec) if row["kind"] == "END") == PORTIONS * EACH
 
 
-ON_FILES = (SESSIONS, TIMED)
-"""Jobs that test_user_sessions and test_device_heartbeats run in the first tier."""
-
-
 @dataclass
 class Story:
     """The runs, and how their last drivers ended."""
@@ -139,7 +136,7 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Story]:
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     with (
         broker(encrypted=True) as kafka,
         project(tmp_path_factory.mktemp("topics")) as made,
@@ -155,10 +152,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
             SESSIONS: ({"args": ("web=3s", "kiosk=2s", "*=1s")}, all_have_ended),
             BEATS: ({"args": ("heartbeat=1s", "inactive=3s")}, all_are_silent),
         }
-        full = pytestconfig.getoption("--full")
-        specs = {
-            job: on_topic(made, job, **changes) for job, (changes, _) in clocked.items() if full or job not in ON_FILES
-        }
+        specs = {job: on_topic(made, job, **changes) for job, (changes, _) in clocked.items()}
         told = Story(made, kafka, specs)
         told.killed_in = kill_in_mid_batch(made, specs[COUNTS], after=1)
 
@@ -178,7 +172,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
         specs[TIMED] = on_topic(made, TIMED)
         specs["fork"] = fork(specs[COUNTS], into=made.data / "fork", rewind="all").spec
-        bounded = {name: made.start(specs[name]) for name in ((TIMED, "fork") if full else ("fork",))}
+        bounded = {name: made.start(specs[name]) for name in (TIMED, "fork")}
         refused = replace(specs[TIMED], name="refused", checkpoint=str(made.data / "checkpoints" / "refused"))
         elsewhere = Authority(kafka.folder / "elsewhere", "another")
         extra = {**kafka.settings, "ssl.ca.location": str(elsewhere.certificate)}
@@ -223,14 +217,13 @@ def test_users_leave_while_nothing_comes_on_the_topic(story: Story) -> None:
     assert {lag.behind for lag in waiting.partitions.values()} == {0}
 
 
-@pytest.mark.parametrize("job", [pytest.param(SESSIONS, marks=pytest.mark.full), BEATS])
+@pytest.mark.parametrize("job", [SESSIONS, BEATS])
 def test_each_record_is_told_once_by_the_clock(story: Story, job: str) -> None:
     assert story.ends[job].kind is ExitKind.STOPPED
     kept = books(verified(story, job))
     assert (kept["malformed"], kept["emitted"], kept["open"], kept["dropped"]) == (len(BAD), PORTIONS * EACH, 0, 0)
 
 
-@pytest.mark.full
 def test_by_event_time_the_heartbeats_are_the_oracles(story: Story) -> None:
     assert story.ends[TIMED].kind is ExitKind.COMPLETED, story.ends[TIMED]
     outcome = verified(story, TIMED)
@@ -244,7 +237,7 @@ def test_a_fork_from_the_beginning_reads_the_topic_in_one_batch_and_ends(story: 
     assert verified(story, "fork").expected == len(USERS)
 
 
-@pytest.mark.parametrize("name", [COUNTS, BEATS, *(pytest.param(job, marks=pytest.mark.full) for job in ON_FILES)])
+@pytest.mark.parametrize("name", [COUNTS, BEATS, SESSIONS, TIMED])
 def test_a_lost_and_a_doubled_row_are_caught(story: Story, tmp_path: Path, name: str) -> None:
     assert forged(story.specs[name], tmp_path) == {}
 

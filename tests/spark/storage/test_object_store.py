@@ -3,9 +3,10 @@
 The data folder is the URL of the bucket, and the stream's file has relative paths.
 
 Numbered scenario: (1) a driver reads the input to its end; (2) a fork in the store is drilled: its driver is killed in
-mid-batch; (3) the result is verified, the checkpoint inspected, the stream surveyed, all without Spark; (4) the stream
-is put back to a savepoint, which is killed in the middle and completed; (5) at the same time a fork of it runs on this
-host, the stream itself goes on from the savepoint, a driver with a wrong secret, and one whose store does not answer.
+mid-batch; (3) the result is verified, the checkpoint inspected, the stream surveyed, all without Spark. In the second
+tier (4) the stream is put back to a savepoint, which is killed in the middle and completed; (5) at the same time a fork
+of it runs on this host, the stream itself goes on from the savepoint, a driver with a wrong secret, and one whose store
+does not answer.
 """
 
 from __future__ import annotations
@@ -324,6 +325,11 @@ class Four:
     alone: ExitRecord
 
 
+of_the_second_tier = pytest.mark.full
+"""In the first tier unit/services/savepoints/test_stored_restores kills restores in a store, spark/proofs/test_fork_run
+runs forks, and unit/lifecycle has the causes."""
+
+
 @pytest.fixture(scope="module")
 def four(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Four]:
     kept_aside = ran.quarantined()
@@ -343,6 +349,7 @@ def four(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Four]:
         yield Four(forked, kept_aside, expected, back, *map(ran.home.await_end, drivers))
 
 
+@of_the_second_tier
 def test_a_stream_goes_on_from_a_savepoint_whose_restore_was_killed(ran: Ran, four: Four) -> None:
     """No row is lost or doubled, and no object: what was taken back is kept beside."""
     assert "a restore of the stream was interrupted" in four.back.refused.observed
@@ -354,6 +361,7 @@ def test_a_stream_goes_on_from_a_savepoint_whose_restore_was_killed(ran: Ran, fo
     assert {key for key, (digest, _) in four.back.before.items() if digest not in kept} <= {ran.mark}
 
 
+@of_the_second_tier
 def test_a_fork_is_local_and_ends_as_its_origin_did(ran: Ran, four: Four) -> None:
     spec = four.forked.spec
     assert four.fork_ended.kind is ExitKind.COMPLETED
@@ -365,6 +373,7 @@ def test_a_fork_is_local_and_ends_as_its_origin_did(ran: Ran, four: Four) -> Non
     assert outcome.expected == four.expected
 
 
+@of_the_second_tier
 def test_what_was_kept_aside_is_not_written_again_by_the_next_driver(ran: Ran, four: Four) -> None:
     """Their names are new each time that they are written. A batch that was taken back writes its own again."""
     assert four.again.kind is ExitKind.COMPLETED
@@ -375,6 +384,7 @@ def test_what_was_kept_aside_is_not_written_again_by_the_next_driver(ran: Ran, f
     assert int(ran.object(ran.mark)) >= FILES - 1
 
 
+@of_the_second_tier
 def test_a_wrong_secret_is_said_and_not_tried_again(four: Four) -> None:
     assert four.refused.kind is ExitKind.FAILED
     assert not four.refused.curable
@@ -382,6 +392,7 @@ def test_a_wrong_secret_is_said_and_not_tried_again(four: Four) -> None:
     assert "of-somebody-else" not in four.refused.message
 
 
+@of_the_second_tier
 def test_a_store_that_does_not_answer_is_waited_for(four: Four) -> None:
     assert four.alone.kind is ExitKind.FAILED
     assert four.alone.curable

@@ -101,7 +101,8 @@ class StandbyRecord:
     """What a standby was prepared for; `standby.json` of its folder.
 
     Args:
-        leader: id of the driver that it waits for, and `leader_process`, its JVM.
+        leader: id of the driver that it waits for, and `leader_process`, its JVM. Of one that an upgrade prepared:
+            empty, and the process that upgrades the stream.
         watched: path -> modification time (ns) and size of the stream's file and the job's files as it was prepared.
     """
 

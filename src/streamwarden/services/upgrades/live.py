@@ -5,7 +5,8 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
@@ -13,15 +14,24 @@ from streamwarden.errors import ConfigError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.standby import is_kept
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.lifecycle.upgrades.journal import Seen
 from streamwarden.services.fleet.airflow_supervision import hand_over
+from streamwarden.services.fleet.exits.driver_ids import driver_folders
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.standbys.preparing import prepare_next
+from streamwarden.services.fleet.standbys.waiting import waiting
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import Seconds
+from streamwarden.waiting import wait_until
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
+
+READY_WITHIN: Final[Seconds] = 180.0
+"""Seconds for which a standby of the new version is awaited while the old version runs."""
 
 
 @dataclass
@@ -55,6 +65,25 @@ class LiveStream:
                 next_step=f"try the new version with `--preflight`, and change the stream's file; or run `streamwarden "
                 f"start {stream}` first",
             )
+
+    def prepare(self, spec: StreamSpec) -> None:
+        """Have a standby wait for the start of a new version, so that the switch starts no process. Does nothing for a
+        stream that keeps none; one that cannot be prepared is said, and the switch starts a process."""
+        if not is_kept(spec):
+            return
+        self.say("starting a standby of the new version")
+        data = Path(spec.data)
+        try:
+            folder = prepare_next(spec, data, self.store.url)
+        except (StreamwardenError, OSError) as error:
+            self.say(f"no standby was prepared: {error}")
+            return
+
+        def is_ready() -> bool:
+            found = [one for one in waiting(driver_folders(data, spec.name)) if one.folder == folder]
+            return not found or found[0].is_ready(time.time())
+
+        wait_until(is_ready, within=READY_WITHIN, every=0.5)
 
     def stop(self, reason: str) -> None:
         seen = self.fleet.stop(self.declared().name, requested_by=self.by, reason=reason)

@@ -150,6 +150,7 @@ def _carried_out(
     """The switch, after the new version has run beside the old one, if that is wanted."""
     spec = proposal.before
     if order.beside is None:
+        live.prepare(proposal.after)
         return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder))
     for left in folder.parent.glob(f"*/{BESIDE}"):  # of upgrades that were killed: none is open
         clear(spec, left.parent)

@@ -149,6 +149,18 @@ class StoreLink:
         """The lease was taken over, as a fence says: nothing is renewed any more."""
         self.lost = self.lost or lost
 
+    def lost_by_now(self) -> LeaseLost | None:
+        """The loss of the lease, which the store is asked for once; None: it is held, or the store is down. Safe on any
+        thread."""
+        try:
+            with self._leasing:
+                self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
+        except LeaseLost as lost:
+            self.lose(lost)
+        except StoreError as error:
+            say(f"whether the lease is held is not known: {error}")
+        return self.lost
+
     def ask_elsewhere(self, checkpoint: str, connection: str | None, metadata: str) -> DriverEvent:
         """Ask other hosts whether they reach a checkpoint that does not answer here; see `elsewhere.question`. Safe on
         any thread, and touches no file. Raises StoreError."""

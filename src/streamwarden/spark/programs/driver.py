@@ -17,6 +17,9 @@ from typing import Any
 if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+    from streamwarden.spark.driver.early_session import open_early
+
+    EARLY = open_early(Path(sys.argv[1]))
 
 from pyspark.sql import SparkSession
 
@@ -61,6 +64,7 @@ from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.spark.standby.standing_by import stand_by
 from streamwarden.spark.standby.watch import StandbyWatch
+from streamwarden.spark.state.uploads import hasten_uploads
 from streamwarden.spark.watches.fence import FenceWatch
 from streamwarden.spark.watches.heartbeat import Heartbeat
 from streamwarden.spark.watches.storage import StorageWatch
@@ -74,7 +78,8 @@ class Runner:
 
     Args:
         url: the store's.
-        session: that of a standby, which waited for this; None: the job opens the first one.
+        session: that of a standby, which waited for this, or one that is open for another reason; None: the job opens
+            the first one.
     """
 
     def __init__(self, folder: Path, url: str | None, session: Any | None = None) -> None:
@@ -210,6 +215,7 @@ class Runner:
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
+        hasten_uploads(spark, self._spec)
         if isinstance(self._spec.source, StoredSource):
             self._spec.source.require_planned(self._spec)
         if self._has_committed_its_last():
@@ -303,6 +309,9 @@ class Runner:
         if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
             self._link.await_last_report()
         died = next((event for event in list(self._link.terminated.values()) if event.error), None)
+        if (error or died) is not None and (lost := self._link.lost_by_now()) is not None:
+            # A driver that was paused goes on in the middle of a batch, and finds it committed by its successor.
+            return ended(Ending(Reason.LEASE_LOST, str(lost)), at=now, cut_batch=cut)
         if error is not None and not (isinstance(error, ScriptFailed) and died):
             behind, chain = self._foreach_errors.explain(error)
             if isinstance(behind, LeaseLost):
@@ -414,12 +423,16 @@ def _waited_for(folder: Path) -> Any | None:
     return stand_by(folder, Path(document["job"]))
 
 
-def main(argv: list[str]) -> int:
-    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too."""
+def main(argv: list[str], early: Any | None = None) -> int:
+    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too.
+
+    Args:
+        early: the session that the job is to find.
+    """
     folder = Path(argv[1])
     url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
-        runner = Runner(folder, url, _waited_for(folder))
+        runner = Runner(folder, url, _waited_for(folder) or early)
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):
@@ -431,7 +444,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv)
+    status = main(sys.argv, EARLY)
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of the job or of py4j must not keep a driver alive whose outcome is written.

@@ -23,7 +23,7 @@ from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.supervision.standby import ORPHANED_AFTER, StandbyRecord
 from streamwarden.services.fleet.launching.class_archive import write_rehearsal
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.internals.jvm import collect_garbage, jvm_clock
+from streamwarden.spark.internals.jvm import collect_garbage, jvm_clock, stop_state_stores
 from streamwarden.spark.log import say
 from streamwarden.spark.standby.rehearsal import rehearse
 
@@ -57,6 +57,7 @@ def warm_up(scratch: Path, job: Path) -> Any | None:
     session: Any = SparkSession.builder.getOrCreate()
     with _going_on("the rehearsal"):
         _rehearse(session, scratch)
+        stop_state_stores(session)  # and their maintenance, whose interval the stream may want to be another one
     if not has_build(job):
         session.stop()  # a script may open it with settings that only a new session takes
         return None

@@ -80,7 +80,7 @@ class StandbyWatch:
         self._closed.set()
         if is_kept(self._spec) and not restarts(outcome, ending):
             with contextlib.suppress(OSError):
-                dismiss_all(self._folder.parent)
+                dismiss_all(self._folder.parent, self._folder.name)
 
     def _run(self) -> None:
         while not self._closed.wait(LOOK_EVERY):
@@ -93,7 +93,7 @@ class StandbyWatch:
         """Look at the standby once, and act on what there is."""
         if self._ending() or not self._is_settled():
             return
-        standby = next(iter(waiting(self._folder.parent)), None)
+        standby = next(iter(waiting(self._folder.parent, self._folder.name)), None)
         if standby is None:
             self._ask()
         elif changed(standby.record.watched) or is_silent(standby, time.time()):

@@ -248,6 +248,15 @@ def test_a_lease_that_is_lost_on_the_way_is_seen(desk: Desk) -> None:
     assert "other" in str(lost)
 
 
+def test_a_driver_that_fails_asks_at_once_whether_it_was_replaced(desk: Desk) -> None:
+    """Between two renewals, as one that was paused meanwhile."""
+    desk.link.bind()
+    assert desk.link.lost_by_now() is None
+    with Store(desk.url, alive=lambda process: False) as blind:
+        blind.leases.acquire(str(desk.checkpoint), stream="counts", holder="other", ttl=30, now=time.time())
+    assert "other" in str(desk.link.lost_by_now())
+
+
 def test_measurements_wait_for_the_store(desk: Desk) -> None:
     desk.link.bind()
     lock = sqlite3.connect(desk.database, isolation_level=None)

@@ -1,6 +1,7 @@
 """Prepares the standby of a driver: `python -m streamwarden.services.fleet.standbys.preparing FOLDER`.
 
 The driver's supervisor process runs this with its own environment, which is the one that the driver was launched with.
+An upgrade prepares one of its own for the launch that it is about to make.
 """
 
 import os
@@ -11,16 +12,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.config.loading import load_catalog
 from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.job_files import files_of
 from streamwarden.lifecycle.location import DataUrl
 from streamwarden.lifecycle.supervision.standby import StandbyRecord, is_kept
 from streamwarden.redaction import remember, secrets_of
-from streamwarden.services.fleet.exits.driver_ids import new_driver_id
+from streamwarden.services.fleet.exits.driver_ids import driver_folders, new_driver_id
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.standbys.fit import fit
 from streamwarden.services.fleet.standbys.waiting import signature
@@ -47,16 +50,34 @@ def prepare(leader: Path, environ: Mapping[str, str]) -> Path | None:
     spec = _spec(leader)
     if not is_kept(spec):
         return None
-    data, now = leader.parents[2], time.time()
+    data, url = leader.parents[2], environ["STREAMWARDEN_STORE_URL"]
     command = (files.read_document(leader / files.LAUNCH) or {}).get("command")
-    url = environ["STREAMWARDEN_STORE_URL"]
     environment = driver_environment(spec, data, url, environ, own_spark=command is None)
-    folder = leader.parent / new_driver_id(spec.name, now)
+    return _begin(spec, data, environment, command, leader.name, files.read_process(leader))
+
+
+def prepare_next(spec: StreamSpec, data: Path, url: str) -> Path:
+    """Start a standby for a launch that this process is about to make; returns its folder. It waits as long as this
+    process lives. Raises as `prepare` does."""
+    environment = driver_environment(spec, data, url, None, own_spark=True)
+    return _begin(spec, data, environment, None, "", processes.identity(os.getpid()))
+
+
+def _begin(
+    spec: StreamSpec,
+    data: Path,
+    environment: Mapping[str, str],
+    command: Sequence[str] | None,
+    leader: str,
+    leader_process: ProcessIdentity | None,
+) -> Path:
+    now = time.time()
+    folder = driver_folders(data, spec.name) / new_driver_id(spec.name, now)
     write_folder(spec, folder, data, environment, command=command)
     record = StandbyRecord(
         stream=spec.name,
-        leader=leader.name,
-        leader_process=files.read_process(leader),
+        leader=leader,
+        leader_process=leader_process,
         prepared_at=now,
         fit=fit(spec, environment, command),
         watched=watched(spec),

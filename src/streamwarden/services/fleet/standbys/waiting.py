@@ -30,10 +30,10 @@ class WaitingStandby:
         return answers and not processes.is_stopped(self.process)
 
 
-def waiting(drivers: Path) -> list[WaitingStandby]:
-    """The living standbys in the folder of a stream's drivers, the newest first."""
+def waiting(drivers: Path, leader: str | None = None) -> list[WaitingStandby]:
+    """The living standbys in the folder of a stream's drivers, the newest first; those of one `leader`, or all."""
     found = (_standby(path.parent) for path in sorted(drivers.glob(f"*/{files.STANDBY}"), reverse=True))
-    return [standby for standby in found if standby is not None]
+    return [standby for standby in found if standby is not None and leader in (None, standby.record.leader)]
 
 
 def _standby(folder: Path) -> WaitingStandby | None:
@@ -104,9 +104,9 @@ def give_back(folder: Path) -> None:
         (folder / files.PROMOTED).rename(folder / files.DISMISSED)
 
 
-def dismiss_all(drivers: Path) -> int:
-    """End every standby of a stream on this host; returns how many there were."""
-    return sum(dismiss(standby.folder) for standby in waiting(drivers))
+def dismiss_all(drivers: Path, leader: str | None = None) -> int:
+    """End every standby of a stream on this host, or those of one `leader`; returns how many there were."""
+    return sum(dismiss(standby.folder) for standby in waiting(drivers, leader))
 
 
 def changed(watched: Mapping[str, object]) -> bool:

@@ -17,6 +17,7 @@ final class Bucket {
     private final Rules rules;
     private final int number;
     private final Map<Name, Session> active;
+    private final Quiet quiet;
     private final ArrayDeque<Reading> waiting;
     private final ToLongFunction<String> known;
 
@@ -31,6 +32,7 @@ final class Bucket {
 
     /**
      * @param active the sessions, which change
+     * @param quiet the other sessions, which are told already
      * @param readings those since the last point of the grid, in the order in which they count
      * @param known how many sessions a device has begun, as the state store has it
      */
@@ -38,11 +40,13 @@ final class Bucket {
             Rules rules,
             int number,
             Map<Name, Session> active,
+            Quiet quiet,
             List<Reading> readings,
             ToLongFunction<String> known) {
         this.rules = rules;
         this.number = number;
         this.active = active;
+        this.quiet = quiet;
         this.waiting = new ArrayDeque<>(readings);
         this.known = known;
     }
@@ -62,7 +66,7 @@ final class Bucket {
     }
 
     private Long next(long point) {
-        if (!active.isEmpty()) {
+        if (!active.isEmpty() || !quiet.isEmpty()) {
             return point + rules.heartbeat();
         }
         return waiting.isEmpty() ? null : rules.firstPoint(waiting.peek().at(), number);
@@ -87,13 +91,14 @@ final class Bucket {
         });
         if (alive != null) {
             silent.removeAll(alive);
+            silent.removeAll(quiet.devices);
             silent.forEach(this::forget);
         }
     }
 
     /** Writes the session's row at a point of the grid; returns whether it has ended. */
     private boolean tell(Name name, Session session, long point, Consumer<Output> write) {
-        long end = session.last + rules.inactive();
+        long end = rules.end(session.last);
         boolean over = point > end;
         write.accept(Output.of(name, over ? Output.END : Output.HEARTBEAT, over ? end : point, session));
         session.added = 0;
@@ -106,8 +111,8 @@ final class Bucket {
     private void read(Reading reading, Consumer<Output> write) {
         Name name = reading.name();
         Session session = active.get(name);
-        if (session != null && reading.at() > session.last + rules.inactive()) {
-            write.accept(Output.of(name, Output.END, session.last + rules.inactive(), session));
+        if (session != null && reading.at() > rules.end(session.last)) {
+            write.accept(Output.of(name, Output.END, rules.end(session.last), session));
             session = null;
         }
         if (session == null) {

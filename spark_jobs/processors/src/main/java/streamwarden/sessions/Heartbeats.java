@@ -6,6 +6,8 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoder;
@@ -119,11 +121,14 @@ public final class Heartbeats extends StatefulProcessor<Integer, Row, Row> {
     @Override
     public Iterator<Row> handleExpiredTimer(Integer number, TimerValues times, ExpiredTimerInfo expired) {
         long clock = byEvent ? times.getCurrentWatermarkInMs() : times.getCurrentProcessingTimeInMs();
+        long point = expired.getExpiryTimeInMs();
         List<Reading> readings = readings();
-        Map<Name, Session> active = active();
-        Bucket bucket = new Bucket(rules, number, active, readings, this::sessionsOf);
-        List<Row> written = new ArrayList<>(active.size() + readings.size());
-        Long next = bucket.catchUp(expired.getExpiryTimeInMs(), clock, output -> written.add(row(output)));
+        List<Row> written = new ArrayList<>();
+        Quiet quiet = new Quiet(rules);
+        boolean once = point + rules.heartbeat() > clock;
+        Map<Name, Session> active = once ? active(named(readings), point, quiet, written) : active();
+        Bucket bucket = new Bucket(rules, number, active, quiet, readings, this::sessionsOf);
+        Long next = bucket.catchUp(point, clock, output -> written.add(row(output)));
         keep(bucket, active, readings.size());
         due.clear();
         if (next != null) {
@@ -158,19 +163,62 @@ public final class Heartbeats extends StatefulProcessor<Integer, Row, Row> {
         return found;
     }
 
+    private static Set<Name> named(List<Reading> readings) {
+        return readings.stream().map(Reading::name).collect(Collectors.toSet());
+    }
+
     private Map<Name, Session> active() {
         Map<Name, Session> found = new LinkedHashMap<>();
         Iterator<Tuple2<Row, Row>> stored = sessions.iterator();
         while (stored.hasNext()) {
             Tuple2<Row, Row> entry = stored.next();
-            Row name = entry._1();
-            Row value = entry._2();
-            found.put(
-                    new Name(name.getString(0), name.getString(1)),
-                    new Session(
-                            value.getLong(0), value.getLong(1), value.getLong(2), value.getLong(3), value.getString(4)));
+            found.put(name(entry._1()), session(entry._2()));
         }
         return found;
+    }
+
+    /**
+     * The sessions of which a reading has come, and those that end. Each other one has a heartbeat and nothing else: at
+     * millions of sessions, most of them, so its row is made of its state, and no object of ours.
+     */
+    private Map<Name, Session> active(Set<Name> named, long point, Quiet quiet, List<Row> written) {
+        Map<Name, Session> found = new LinkedHashMap<>();
+        Iterator<Tuple2<Row, Row>> stored = sessions.iterator();
+        while (stored.hasNext()) {
+            Tuple2<Row, Row> entry = stored.next();
+            Row key = entry._1();
+            Row value = entry._2();
+            boolean said = !named.isEmpty() && named.contains(name(key));
+            if (said || point > rules.end(value.getLong(2))) {
+                found.put(name(key), session(value));
+            } else {
+                quiet.add(key.getString(0));
+                written.add(heartbeat(key, value, point));
+            }
+        }
+        return found;
+    }
+
+    private static Row heartbeat(Row key, Row value, long point) {
+        return RowFactory.create(
+                key.get(0),
+                key.get(1),
+                Output.HEARTBEAT,
+                point,
+                value.get(0),
+                value.get(1),
+                value.get(3),
+                0L, // no reading came
+                value.get(4));
+    }
+
+    private static Name name(Row key) {
+        return new Name(key.getString(0), key.getString(1));
+    }
+
+    private static Session session(Row value) {
+        return new Session(
+                value.getLong(0), value.getLong(1), value.getLong(2), value.getLong(3), value.getString(4));
     }
 
     private long sessionsOf(String device) {

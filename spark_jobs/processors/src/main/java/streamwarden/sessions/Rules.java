@@ -12,6 +12,11 @@ import java.io.Serializable;
  */
 public record Rules(long heartbeat, long inactive, int buckets, boolean remembers) implements Serializable {
 
+    /** When a session ends that had its last reading then. It is over at a later point of the grid. */
+    long end(long last) {
+        return last + inactive;
+    }
+
     /** The first point of the bucket's grid at or after a time. Buckets are spread evenly over a heartbeat. */
     long firstPoint(long at, int bucket) {
         long phase = bucket * heartbeat / buckets;

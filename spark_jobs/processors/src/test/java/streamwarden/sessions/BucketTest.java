@@ -15,12 +15,15 @@ class BucketTest {
     private static final Rules RULES = new Rules(10_000, 25_000, 4, true);
     private static final Name ONE = new Name("d-1", "s-1");
 
+    private static final Rules FORGETS = new Rules(10_000, 25_000, 4, false);
+
     private final Map<Name, Session> active = new LinkedHashMap<>();
     private final List<Output> written = new ArrayList<>();
+    private Quiet quiet = new Quiet(RULES);
     private Bucket bucket;
 
     private Long catchUp(Rules rules, long due, long clock, Reading... readings) {
-        bucket = new Bucket(rules, 0, active, List.of(readings), device -> 0);
+        bucket = new Bucket(rules, 0, active, quiet, List.of(readings), device -> 0);
         return bucket.catchUp(due, clock, written::add);
     }
 
@@ -67,9 +70,8 @@ class BucketTest {
 
     @Test
     void withoutATtlADeviceIsForgottenWithTheLastOfItsSessions() {
-        Rules forgets = new Rules(10_000, 25_000, 4, false);
         Name other = new Name("d-2", "s-1");
-        catchUp(forgets, 10_000, 30_000, new Reading(4_000, ONE, "on"), new Reading(9_000, other, "on"));
+        catchUp(FORGETS, 10_000, 30_000, new Reading(4_000, ONE, "on"), new Reading(9_000, other, "on"));
         assertEquals(0, bucket.begun.get("d-1"));
         assertEquals(1, bucket.begun.get("d-2"), "it ends after 34 s");
     }
@@ -88,5 +90,24 @@ class BucketTest {
         assertEquals(List.of("HEARTBEAT 10000 #7 3+0"), rows());
         assertTrue(!active.get(ONE).changed);
         assertTrue(bucket.renumbered.isEmpty());
+    }
+
+    @Test
+    void aBucketWhoseSessionsAreAllQuietHasANextPoint() {
+        assertNull(catchUp(RULES, 10_000, 10_000));
+        quiet.add("d-1");
+        assertEquals(20_000, catchUp(RULES, 10_000, 10_000));
+    }
+
+    @Test
+    void aDeviceOfWhichOneSessionEndsAndAnotherIsQuietIsNotForgotten() {
+        quiet = new Quiet(FORGETS);
+        quiet.add("d-1");
+        for (String device : List.of("d-1", "d-2")) {
+            active.put(new Name(device, "s-1"), new Session(1, 1_000, 1_000, 1, "on"));
+        }
+        catchUp(FORGETS, 40_000, 40_000);
+        assertEquals(2, bucket.ended.size());
+        assertEquals(Map.of("d-2", 0L), bucket.begun);
     }
 }
