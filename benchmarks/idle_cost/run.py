@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from parts import Cost, ended, fill, start
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from idle_cost.parts import Cost, ended, fill, start
 
 GOAL: Final = 0.1
 """Of a core, for 100 streams."""

@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from part import Part, Sizes, child, verdict
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from scale.part import Part, Sizes, child, verdict
 
 GOAL = 2.0
 

@@ -12,14 +12,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from part import Part, Sizes, child, peak_memory, verdict
-
 from streamwarden.adapters.store import Store
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import simulated
+from scale.part import Part, Sizes, child, peak_memory, verdict
 
 GOAL = 10.0
 BATCHES = 300

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from part import Part, Sizes
-
 from streamwarden.adapters.store import Store
 from streamwarden.services.housekeeping import sweep
 from streamwarden.units import DAY, HOUR
@@ -22,6 +20,7 @@ from streamwarden.units import DAY, HOUR
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import simulated
+from scale.part import Part, Sizes
 
 GOAL: Final = 0.25
 OLD: Final = 120

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from pathlib import Path
 
-import dag_file
-import evaluation
-import housekeeping
-import triggers
-import writes
-from part import Part, Sizes
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from scale import dag_file, evaluation, housekeeping, triggers, writes
+from scale.part import Part, Sizes
 
 PARTS: dict[str, Part] = {
     part.name: part for part in (dag_file.PART, evaluation.PART, triggers.PART, writes.PART, housekeeping.PART)

@@ -7,17 +7,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from part import Part, Sizes, verdict
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-IDLE = Path(__file__).resolve().parents[1] / "idle_cost"
+from idle_cost import parts
+from scale.part import Part, Sizes, verdict
+
 GOAL = 0.2
 
 
 def measure(sizes: Sizes) -> Iterator[str]:
     """Each size for some seconds."""
-    sys.path.append(str(IDLE))
-    import parts
-
     for streams in sizes.streams:
         with tempfile.TemporaryDirectory() as folder:
             parts.fill(Path(folder), streams, hours=0.1)

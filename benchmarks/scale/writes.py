@@ -20,8 +20,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from part import Part, Sizes
-
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.errors import StoreError
@@ -32,6 +30,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 sys.path.extend([str(REPOSITORY / "benchmarks"), str(REPOSITORY / "tests")])
 
 import simulated  # noqa: E402
+from scale.part import Part, Sizes  # noqa: E402
 
 from support.servers.postgres_server import running  # noqa: E402
 
