@@ -14,6 +14,7 @@ from pathlib import Path
 
 from streamwarden.adapters.store import Store
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
+from streamwarden.sources.files import FilesSource
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -68,10 +69,8 @@ def url(folder: Path) -> str:
 def evaluate(folder: Path, streams: int) -> None:
     """Print what the second round took."""
     specs = [replace(simulated.make_window(n, 1).spec, checkpoint=str(folder / f"stream_{n}")) for n in range(streams)]
-    specs = [
-        replace(spec, source=replace(spec.source, path=str(simulated.input_of(Path(spec.checkpoint)))))
-        for spec in specs
-    ]
+    sources = [FilesSource(path=str(simulated.input_of(Path(spec.checkpoint)))) for spec in specs]
+    specs = [replace(spec, source=source) for spec, source in zip(specs, sources, strict=True)]
     with Store(url(folder)) as store:
         for minute in range(2):
             wall, cpu = time.monotonic(), time.process_time()

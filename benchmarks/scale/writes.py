@@ -130,7 +130,9 @@ def _claim(store: Store, number: int) -> Lease:
     """The lease of a driver, which is this process."""
     name = f"stream_{number}"
     lease = store.leases.acquire(f"/data/{name}", stream=name, holder=f"{name}-1", ttl=60.0, now=time.time())
-    return store.leases.bind(lease, identity(os.getpid()), ttl=60.0, now=time.time())
+    process = identity(os.getpid())
+    assert process is not None
+    return store.leases.bind(lease, process, ttl=60.0, now=time.time())
 
 
 @contextmanager

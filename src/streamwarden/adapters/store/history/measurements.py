@@ -201,7 +201,7 @@ class SqlMeasurementRepository(Repository):
         return {series: tuple((row.at, row.value) for row in rows) for series, rows in rows_of.items()}
 
 
-def _raw(row: Row[Any]) -> Measurement:
+def _raw(row: Sequence[Any]) -> Measurement:
     stream, name, at, value, unit, source = (
         row  # an evaluation reads a hundred of each stream: looking up names is slow
     )
