@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-full test-unit test-ahead lint types layers docs pictures soak bench lock clean checked archive
+.PHONY: help setup setup-tests demo test test-full test-unit test-ahead lint types layers docs pictures soak bench side-by-side lock clean checked archive
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -78,8 +78,11 @@ ifdef QUICK
 	@grep -v '^#' benchmarks/quick.txt | while read -r name arguments; do echo "== $$name $$arguments"; \
 		$(BIN)/python benchmarks/$$name/run.py $$arguments </dev/null || exit; done
 else
-	@for run in $(filter-out benchmarks/soak/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
+	@for run in $(filter-out benchmarks/soak/% benchmarks/side_by_side/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
 endif
+
+side-by-side: setup-tests ## the same jobs in Flink, Kafka Streams and others; installs them in the user's cache folder (30 min)
+	@$(BIN)/python benchmarks/side_by_side/run.py
 
 lock: setup ## resolve requirements.txt from pyproject.toml again
 	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --extra clock --python-version 3.11 --generate-hashes -o requirements.txt

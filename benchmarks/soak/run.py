@@ -75,6 +75,8 @@ TAKEOVER: Final = 2.0
 PACED: Final = TriggerSpec(processing_time=2.0)
 """Of a stream with a standby: its input lasts while standbys start."""
 RECORDS_A_PACED_BATCH: Final = 200
+BATCHES_A_STANDBY: Final = 60
+"""Batches that come at most, on a busy machine, until a standby waits and takes over."""
 COMMITS_A_LIFE: Final = 5
 """The other kills come in a batch, after one to so many commits of the driver."""
 COMPARED: Final = 8
@@ -156,6 +158,8 @@ def soak(
     """
     done: list[Run] = []
     shares = planned(kills, moments)
+    if standby:
+        records = min(records, RECORDS_A_PACED_BATCH * BATCHES_A_STANDBY * kills)
     while shares:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
             data = Path(folder)
@@ -223,6 +227,7 @@ def one_run(
     starts = starts_of(workspace.store, spec.name, spec.checkpoint)
     outcome = verify(spec, starts=starts, bounded_from=0)
     recovered = tuple(recoveries(workspace, spec, struck))
+    print(f"{summary(outcome)}; {recovered}", file=sys.stderr, flush=True)
     control = None
     if spec.standby is Standby.WARM and isinstance(spec.sink, FileSink):
         damage(spec.sink)

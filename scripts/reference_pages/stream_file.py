@@ -96,8 +96,8 @@ trigger is the one that the script sets, else the declared one.
   `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
 - A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.
 - `validate` refuses a folder in HDFS, or in another storage beside `s3a://`, that its host cannot read.
-- No location is in `audits`, `drivers`, `drills`, `savepoints` or `upgrades` of the data folder, or in `savepoints`
-  below its URL: Streamwarden itself writes there.
+- No location is in `audits`, `drivers`, `drills`, `groups`, `savepoints` or `upgrades` of the data folder, or in
+  `savepoints` below its URL: Streamwarden itself writes there.
 """
 
 

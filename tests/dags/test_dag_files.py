@@ -79,7 +79,7 @@ def test_the_repositorys_own_dags_import_and_nothing_heavy_comes_with_them() -> 
     assert result["errors"] == {}
     assert result["heavy"] == []
     assert {"stream_flight_departures", "drill_kill_driver", "drill_controlled_restart"} <= set(result["dags"])
-    assert CONTROLS | {"health", "housekeeping"} <= set(result["dags"])
+    assert CONTROLS | {"health", "housekeeping", "advice"} <= set(result["dags"])
 
 
 def test_a_hundred_streams_are_read_in_seconds(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ ACTIVE = {
     *("create_savepoint", "look_at_state", "verify_savepoint"),
     *("compact_state", "delete_keys", "set_value"),
     *("repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"),
-    *("health", "housekeeping"),
+    *("health", "housekeeping", "advice"),
 }
 
 PAUSED = """

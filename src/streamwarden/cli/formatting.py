@@ -9,7 +9,13 @@ from streamwarden.units import format_duration, format_size
 NONE = "[dim]-[/]"
 """A cell with nothing in it."""
 
-_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "bold red", Status.UNKNOWN: "dim"}
+_COLOURS = {
+    Status.OK: "green",
+    Status.ADVICE: "cyan",
+    Status.WARNING: "yellow",
+    Status.CRITICAL: "bold red",
+    Status.UNKNOWN: "dim",
+}
 _OF_DRILLS = {
     "PASSED": "bold green",
     "DEVIATED": "bold red",

@@ -1,4 +1,5 @@
-"""The rules between streams: places that two of them must not share, and which of the two keeps such a place."""
+"""The rules between streams: places that two of them must not share, and which of the two keeps such a place; and
+settings that the streams of a group have to share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Final
 from streamwarden.config.ownership import Claimant, Tenure, TenureOf, owner, without_history
 from streamwarden.config.places import Place, locations
 from streamwarden.errors import StoreError
+from streamwarden.lifecycle.groups.rules import problems_across
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.stream.spec import StreamSpec
 
@@ -70,7 +72,7 @@ def rules_across(specs: Iterable[StreamSpec], tenure_of: TenureOf = without_hist
     """
     specs = tuple(specs)
     tenures = _Tenures(tenure_of)
-    problems: dict[str, list[Problem]] = {}
+    problems = problems_across(specs)
     for clash in (*_shared_services(specs), *_shared_folders(specs)):
         keeper = owner(_claimant(use, tenures.of(use.spec.name)) for use in clash.uses)
         for use, other, relation in zip(clash.uses, reversed(clash.uses), clash.relation, strict=True):

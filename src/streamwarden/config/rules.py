@@ -12,6 +12,8 @@ from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.places import GLOB, Place, is_file, located, locations, resolve
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.config.spark_environment import environment_problems
+from streamwarden.lifecycle.groups.group import FOLDER as GROUPS
+from streamwarden.lifecycle.groups.rules import problems_of_one as group_problems
 from streamwarden.lifecycle.job_files import remote_session
 from streamwarden.lifecycle.location import URL, DataUrl
 from streamwarden.lifecycle.savepoints.savepoint import FOLDER as SAVEPOINTS
@@ -38,7 +40,7 @@ LONGEST_PATH: Final = 1024
 LONGEST_NAME: Final = 255
 """Bytes of the name of a folder on the usual file systems."""
 
-RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", SAVEPOINTS, "upgrades")
+RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", GROUPS, SAVEPOINTS, "upgrades")
 """Folders of the data folder that Streamwarden itself writes to."""
 
 
@@ -68,6 +70,7 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
         *_queries(spec),
         *_kinds(spec),
         *_standby(spec),
+        *group_problems(spec),
         *real_time_problems(spec),
         *cluster_problems(spec.spark),
         *environment_problems(spec),

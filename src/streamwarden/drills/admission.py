@@ -12,6 +12,7 @@ from streamwarden.drills.state import RunState
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.check_relations import DRILL, OVERDUE
 from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.supervision.restarter import Restarter
 
 
@@ -89,8 +90,9 @@ def _of_supervision(drill: DrillSpec, status: LiveStatus, where: str) -> Iterato
 
 
 def relevant(incidents: Iterable[Incident], drill: DrillSpec) -> list[Incident]:
-    """The incidents that forbid the drill: all but those that only a run of this drill can resolve."""
-    return [incident for incident in incidents if incident.check not in (OVERDUE, f"{DRILL}{drill.name}")]
+    """The incidents that forbid the drill: all but advice, and those that only a run of this drill can resolve."""
+    own = (OVERDUE, f"{DRILL}{drill.name}")
+    return [incident for incident in incidents if incident.status is not Status.ADVICE and incident.check not in own]
 
 
 def _of_incidents(incidents: Sequence[Incident], where: str) -> Iterator[DrillAborted]:

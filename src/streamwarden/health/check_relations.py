@@ -28,6 +28,10 @@ AUDIT_BALANCE: Final = "audit_balance"
 """An audit found that the stream's input is not in its output, in its state, or dropped as late. The next audit that
 balances resolves it."""
 
+ADVICE: Final = "advice_"
+"""A setting of the stream costs more than it needs to; the topic of the advice follows. It has the status ADVICE, so
+that it never notifies."""
+
 EVERYWHERE: Final = "(airflow)"
 """The stream of an incident that concerns all streams. No stream can have this name."""
 

@@ -11,14 +11,19 @@ class Status(StrEnum):
     WARNING = "WARNING"
     CRITICAL = "CRITICAL"
     UNKNOWN = "UNKNOWN"  # no data: never the same as OK
+    ADVICE = "ADVICE"  # a setting costs more than it needs to: of an incident alone, which never alarms
 
     @property
     def rank(self) -> int:
-        """0 for OK up to 3 for CRITICAL; UNKNOWN is worse than OK and better than WARNING."""
-        return ("OK", "UNKNOWN", "WARNING", "CRITICAL").index(self.value)
+        """0 for OK and ADVICE up to 3 for CRITICAL; UNKNOWN is worse than OK and better than WARNING."""
+        return {"OK": 0, "ADVICE": 0, "UNKNOWN": 1, "WARNING": 2, "CRITICAL": 3}[self.value]
 
 
 ALARMS: Final = frozenset({Status.WARNING, Status.CRITICAL})
+"""What somebody has to be told of."""
+
+OPENING: Final = ALARMS | {Status.ADVICE}
+"""What opens an incident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,13 @@
     ready              the standby waits; its modification time is that of the JVM's last answer
     wanted             asks the supervisor process to prepare a standby of this driver
     go                 a pipe: a byte in it ends the standby's wait
+    pool.json          of a driver that keeps a pool of standbys: how many of them there are to be, and its
+                       command
+    pool_wanted        asks the supervisor process to fill up the pool
+    users/             of a standby of a pool, whose folder is below `.pool`: a file for each stream that may use it
+    driver.json        of a standby of a pool that was promoted: the folder of the driver that it became
+    group.json         of a stream of a group: the JVM that the driver was let into, written by the group's host
+    left               the group's host has seen that no query of the driver runs in that JVM any more
     hold               while it is there, a function of foreachBatch that has ended does not return: see `handovers`
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
@@ -72,8 +79,17 @@ DISMISSED: Final = "dismissed.json"
 READY: Final = "ready"
 WANTED: Final = "wanted"
 GO: Final = "go"
+POOL: Final = "pool.json"
+POOL_WANTED: Final = "pool_wanted"
+USERS: Final = "users"
+DRIVER: Final = "driver.json"
 LEASE: Final = "lease.json"
+GROUP: Final = "group.json"
+LEFT: Final = "left"
 TEMPORARY: Final = "tmp"
+
+POOLED: Final = ".pool"
+"""The folder, among those of the streams, with the standbys of pools. No stream has such a name."""
 
 OUTSIDE: Final = "outside.jsonl"
 """The file, in the folder of a drill's run, with what the jobs of the fork and its twins did outside of that folder."""
@@ -178,6 +194,17 @@ def read_lease(folder: Path) -> Lease | None:
     return Lease(**{**document, "claims": claims, "process": ProcessIdentity(**process) if process else None})
 
 
+def write_membership(folder: Path, jvm: ProcessIdentity) -> None:
+    """The JVM of a group that the driver is let into."""
+    write_document(folder / GROUP, dataclasses.asdict(jvm))
+
+
+def read_membership(folder: Path) -> ProcessIdentity | None:
+    """The JVM of a group that the driver was let into; None: it was let into none."""
+    document = read_document(folder / GROUP)
+    return ProcessIdentity(**document) if document else None
+
+
 def settle_standby(folder: Path, name: str) -> bool:
     """Decide what becomes of a standby that waits, `PROMOTED` or `DISMISSED`; False if that was decided already, or the
     folder is no standby's. Of several that decide at once one succeeds."""
@@ -186,6 +213,17 @@ def settle_standby(folder: Path, name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_pooled(folder: Path) -> bool:
+    """Whether the folder is that of a standby of a pool, and not that of a stream's driver."""
+    return folder.parent.name == POOLED
+
+
+def driver_of(home: Path) -> Path:
+    """The folder of the driver that the process of the folder `home` is: elsewhere if a launch took it from a pool."""
+    document = read_document(home / DRIVER) if is_pooled(home) else None
+    return home if document is None else Path(document["folder"])
 
 
 def write_stop(folder: Path, request: StopRequest) -> None:

@@ -427,6 +427,9 @@ class StreamSpec:
     standby: Standby = Standby.NONE
     """`warm`: a second driver process waits on the same host, its Spark session up, and a restart takes it instead of
     starting one (see [warm standby](../how-to/standby.md)); it costs memory"""
+    group: str | None = None
+    """of small streams that share one JVM on a host: the group's name (see [groups](../how-to/groups.md)); null: a JVM
+    of its own. The streams of a group have equal settings under `spark`, apart from `spark.sql.…` in `spark.conf`"""
     queue: str | None = None
     """of Airflow's CeleryExecutor: the queue whose workers start its drivers, on their own hosts; null: Airflow's
     default queue (see [hosts](../how-to/hosts.md)). YARN's queue is `spark.queue`"""

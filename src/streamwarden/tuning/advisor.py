@@ -16,7 +16,7 @@ def advise(history: History) -> tuple[Recommendation, ...]:
     """One recommendation a topic. Where there is too little data, it gives the reason."""
     topics = (state_size, checkpoint_interval, partitions, memory, trigger, capacity, retention)
     growth = growth_of(history)
-    recommendations = (topic.advise(history) for topic in topics)
+    recommendations = (replace(topic.advise(history), cures=topic.CURES) for topic in topics)
     return tuple(
         _for_now(recommendation) if growth is not None and growth.endless else recommendation
         for recommendation in recommendations

@@ -14,6 +14,7 @@ from streamwarden.tuning.restarts import restart_seconds
 from streamwarden.units import format_duration
 
 TOPIC: Final = "capacity"
+CURES: Final = "backlog"
 CATCH_UP: Final = 1800.0
 """Seconds within which the stream should have caught up."""
 

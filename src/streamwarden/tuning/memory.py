@@ -6,7 +6,7 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.health.signals.executors import executor_snapshots, has_executors
-from streamwarden.health.signals.series import STANDBY_BYTES
+from streamwarden.health.signals.series import BESIDE
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
 from streamwarden.stream.spec import Backend
@@ -15,8 +15,15 @@ from streamwarden.tuning.recommendation import Decision, Number, Recommendation,
 from streamwarden.units import format_size
 
 TOPIC: Final = "memory"
+CURES: Final = "memory_usage"
 HEADROOM: Final = 1.25
 """Times the largest resident memory seen, as a limit for the process; the least limit is `least_limit`."""
+
+IDLE: Final = 0.5
+"""Of a limit that a cluster reserves, the share that is never needed from which a smaller one is advised."""
+
+_SMALLEST_HEAP: Final = 512 * 2**20
+"""Bytes of the smallest heap that is advised."""
 
 _MIB: Final = 2**20
 _OVERHEAD: Final = 0.1
@@ -70,6 +77,7 @@ def advise(history: History) -> Recommendation:
         Number("limit", limit, "bytes", f"the larger of resident memory x {HEADROOM} and a full heap"),
     )
     settings: dict[str, str] = {}
+    cost = None if full or holder.given is None else costs(holder.given, smaller(holder.peak, state, backend), backend)
     if full:
         settings[holder.setting] = f"{wanted} MiB"
         says = (
@@ -84,20 +92,43 @@ def advise(history: History) -> Recommendation:
         says += f" It has {format_size(holder.given)}, and is killed when it passes that."
         if holder.given + heap_wanted - heap < limit:  # a larger heap raises the limit by as much
             settings["spark.executors.memory_overhead"] = f"{math.ceil((limit - heap_wanted) / _MIB)} MiB"
+    if cost is not None and not settings:
+        settings[holder.setting] = f"{smaller(holder.peak, state, backend) // _MIB} MiB"
+        says += f" {cost:.0f} % of what the cluster reserves is never used: take a heap of {settings[holder.setting]}."
     status = Decision.CHANGE if settings else Decision.KEEP
-    return Recommendation(topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings)
+    return Recommendation(
+        topic=TOPIC, status=status, says=says, numbers=numbers, settings=settings, costs=cost if settings else None
+    )
+
+
+def smaller(peak: float, state: float, backend: Backend | str) -> int:
+    """Bytes of the smallest heap that is enough for a process whose largest resident memory was `peak`."""
+    beside = least_limit(0, backend)
+    on_heap = state / HEAP_SHARE if backend is Backend.HDFS else 0.0
+    return math.ceil(max(_SMALLEST_HEAP, on_heap, HEADROOM * peak - beside) / _MIB) * _MIB
+
+
+def costs(given: float, heap: int, backend: Backend | str) -> float | None:
+    """Percent of the reserved memory that is never used; None if it is less than `IDLE`.
+
+    A cluster reserves the limit of an executor, heap and overhead, whether or not it is used: 1 - L / given, with L the
+    limit that a full heap of `heap` bytes needs, and `given` the limit that the driver measured.
+    """
+    idle = 1 - least_limit(heap, backend) / given
+    return 100 * idle if idle >= IDLE else None
 
 
 def _driver(history: History) -> _Holder | None:
-    resident, standby = _values(history, "resident_bytes"), _values(history, STANDBY_BYTES)
+    resident, standbys = _values(history, "resident_bytes"), [_values(history, name) for name in BESIDE]
     if not resident:
         return None
-    beside = f", and its standby {format_size(max(standby))}" if standby else ""
+    waiting = sum(max(taken, default=0.0) for taken in standbys)
+    beside = f", and its standby {format_size(waiting)}" if waiting else ""
     return _Holder(
         name="the process (container, cgroup)",
         heap=history.spec.spark.driver_memory,
         setting="spark.driver_memory",
-        peak=max(resident) + max(standby, default=0.0),
+        peak=max(resident) + waiting,
         seen=f"largest of {len(resident)} measurements of the last day: JVM, Python{beside}",
     )
 

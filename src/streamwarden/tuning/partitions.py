@@ -5,16 +5,35 @@ from typing import Final
 
 from streamwarden.health.signals.series import cores
 from streamwarden.tuning.history import History
+from streamwarden.tuning.rates import Cost, cost_of_batches
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import MB, format_size
 
 TOPIC: Final = "partitions"
+CURES: Final = "checkpoint_duration"
 LARGEST: Final = 500 * MB
 """Bytes of a partition from which its copy takes 5 s at 100 MB/s, alone, before the first batch."""
 
 SPARE: Final = 4
 """Times the number of cores up to which more partitions cost little. Measured: 2 to 8 on two cores alike; 200, Spark's
 default, make a small batch and a restart 2 to 10 times longer."""
+
+
+def costs(cost: Cost | None, batch: float | None, now: int, wanted: int, at_once: int) -> float | None:
+    """Percent of a batch that the number of partitions costs; None if it is not known, or no time.
+
+    Too many: the fixed time of a batch is mostly that of its tasks, one for each partition and operator, so that
+    `wanted` of `now` partitions take wanted / now of it: fixed x (1 - wanted / now) / batch. This is an upper bound, as
+    a part of the fixed time is the driver's own (200 partitions take 2 to 10 times as long as 4, not 50 times).
+    Too few: cores that have no partition do nothing while rows are processed: (1 - fixed / batch) x (1 - now / cores).
+    The fixed time is that of the line through the recorded batches, `batch` the median of their durations, in seconds.
+    """
+    if cost is None or not batch or cost.fixed <= 0:
+        return None
+    fixed = min(1.0, cost.fixed / batch)
+    if now > wanted:
+        return 100 * fixed * (1 - wanted / now)
+    return 100 * (1 - fixed) * (1 - now / at_once) if now < at_once else None
 
 
 def advise(history: History) -> Recommendation:
@@ -58,4 +77,11 @@ def advise(history: History) -> Recommendation:
         f"until `streamwarden repartition --partitions {wanted}` changes it while the stream is stopped.{uneven}"
     )
     settings = {"state.shuffle_partitions": str(wanted)}
-    return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers, settings=settings)
+    return Recommendation(
+        topic=TOPIC,
+        status=Decision.CHANGE,
+        says=says,
+        numbers=numbers,
+        settings=settings,
+        costs=costs(cost_of_batches(history.with_rows()), history.batch_seconds(), now, wanted, at_once),
+    )

@@ -26,6 +26,8 @@ class Recommendation:
     """Args:
     says: what was found and what to do, in a sentence or two.
     settings: setting -> value to set, where something is to be changed.
+    costs: what the present setting costs, in percent of what its topic measures; None: not known.
+    cures: name of the health check that judges the same.
     """
 
     topic: str
@@ -33,6 +35,8 @@ class Recommendation:
     says: str
     numbers: tuple[Number, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    costs: float | None = None
+    cures: str = ""
 
 
 def unknown(topic: str, why: str, *numbers: Number) -> Recommendation:

@@ -8,6 +8,7 @@ from streamwarden.tuning.recommendation import Decision, Number, Recommendation,
 from streamwarden.units import DAY, MB, format_count, format_size
 
 TOPIC: Final = "retention"
+CURES: Final = CHECK.name
 SMALL: Final = 16 * MB
 """Bytes of a manifest that nobody has to think of yet."""
 

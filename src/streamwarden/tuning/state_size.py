@@ -27,6 +27,7 @@ from streamwarden.tuning.recommendation import Decision, Number, Recommendation,
 from streamwarden.units import format_count, format_duration, format_size
 
 TOPIC: Final = "state size"
+CURES: Final = "state_size"
 FEWEST: Final = 5
 """Reports with state; the measured memory is the median of as many as `STEADY`."""
 STEADY: Final = 10

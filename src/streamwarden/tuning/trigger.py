@@ -19,6 +19,7 @@ from streamwarden.tuning.recommendation import Decision, Number, Recommendation,
 from streamwarden.units import format_duration
 
 TOPIC: Final = "trigger"
+CURES: Final = CHECK.name
 BUSY: Final = 0.8
 """Share of the trigger that a batch may take: the rest absorbs a slow batch."""
 
@@ -27,6 +28,19 @@ def shortest(cost: Cost, rate: float) -> float:
     """Seconds of the shortest trigger that a stream of `rate` rows a second keeps up with; infinite without one."""
     room = BUSY - rate * cost.per_row
     return cost.fixed / room if room > 0 else math.inf
+
+
+def costs(cost: Cost, rate: float, period: float, advised: float) -> float | None:
+    """Percent of the processing time of a row that a batch every `advised` seconds would save, in place of one every
+    `period` seconds. None if the two parts of a batch's time are not known apart.
+
+    A batch of the rows of T seconds takes fixed + rate x T x per_row, so that a row takes c(T) = fixed / (rate x T) +
+    per_row: the cost is 1 - c(advised) / c(period). Both parts are those of the line through the recorded batches.
+    """
+    if cost.fixed <= 0 or rate <= 0 or period <= 0:
+        return None
+    now, then = (cost.fixed / (rate * seconds) + cost.per_row for seconds in (period, advised))
+    return 100 * (1 - then / now)
 
 
 def advise(history: History) -> Recommendation:
@@ -73,8 +87,15 @@ def advise(history: History) -> Recommendation:
         f"{_too_long(now, long, verdict, alarm)}: take {value} s. Or keep the trigger, and give the stream more cores "
         "or fewer rows in each batch."
     )
-    settings = {"trigger.processing_time": f"{value} seconds"}
-    return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers, settings=settings)
+    settings = {"trigger.processing_time": f"{value} {'second' if value == 1 else 'seconds'}"}
+    return Recommendation(
+        topic=TOPIC,
+        status=Decision.CHANGE,
+        says=says,
+        numbers=numbers,
+        settings=settings,
+        costs=costs(cost, rate, max(now, long), value),
+    )
 
 
 def _fits(now: float, long: float, wanted: float) -> str:

@@ -156,3 +156,32 @@ def test_the_forms_are_for_users_who_may_change_the_stream(server: TestClient, r
         assert button is not None
         assert ("disabled" not in button[0]) is may
         assert address in (stream := page(server, "/streams/counted", role)) or address.startswith("incidents"), stream
+
+
+def test_advice_is_on_the_page_of_its_stream_and_counts_as_no_alarm(tmp_path: Path) -> None:
+    def fill(space: Workspace) -> None:
+        add_stream(space.project, "counted")
+        now = time.time()
+        space.store.incidents.save(
+            Incident(
+                incident_id="advised",
+                stream="counted",
+                check="advice_partitions",
+                status=Status.ADVICE,
+                opened_at=now - 60,
+                updated_at=now - 60,
+                reason="partitions: it costs half of a batch",
+                advice="try fewer",
+                evidence={"cures": "checkpoint_duration"},
+            )
+        )
+
+    with served(tmp_path, fill) as server:
+        live = page(server, "/streams/counted?part=live")
+        assert '<div class="note ADVICE">' in live
+        assert "partitions: it costs half of a batch" in live
+        assert live.count(f"{PAGES}/incidents/advised") == 2, "in the tile of the check that it cures, and below"
+        assert "open incident" not in live
+        assert "advice_partitions" in page(server, "/incidents")
+        assert 'class="word ADVICE"' in page(server, "/incidents/advised")
+        assert "ADVICE" not in page(server, "/")

@@ -236,3 +236,25 @@ def test_a_standby_that_was_taken_is_a_driver_whose_exit_is_kept(folder: Path) -
     started(folder)
     assert files.settle_standby(folder, files.PROMOTED)
     assert ended(folder)["exit_code"] == 3
+
+
+def test_a_standby_of_a_pool_ends_as_the_driver_that_it_became_and_its_own_folder_goes(folder: Path) -> None:
+    home = folder.parents[1] / files.POOLED / "pool-20260101T000000-00000000"
+    (home / files.TEMPORARY).mkdir(parents=True)
+    keep(home, "exec sleep 60")
+    process = started(home)
+    files.write_document(home / files.DRIVER, {"folder": str(folder), "settings": {}})
+    files.write_stop(folder, stop_request(folder, batch=0, kill=0))
+    assert ended(folder)["signal"] in (int(signal.SIGTERM), int(signal.SIGKILL))
+    until("the end of its own folder", lambda: not home.exists())
+    assert processes.identity(process.pid) is None
+
+
+def test_a_standby_of_a_pool_that_no_launch_took_leaves_nothing(folder: Path) -> None:
+    home = folder.parents[1] / files.POOLED / "pool-20260101T000000-00000000"
+    home.mkdir(parents=True)
+    keep(home, "exec sleep 60")
+    process = started(home)
+    (home / files.DISMISSED).touch()
+    until("the end of its own folder", lambda: not home.exists())
+    assert not processes.is_alive(process)

@@ -203,14 +203,28 @@ class IntoSink(Pair):
         """Pause driver and supervisor process, as on a paused host, in the middle of a batch: into a sink of files when
         it has data files that its log does not name yet."""
         for _ in range(20):
-            data, log = self.listed("**/*.parquet"), self.listed(LOGS.get(self.spec.sink.kind, "none"))
+            until("the end of the batch before", self.is_between_batches)
+            data, log = self.listed("**/*.parquet"), set[str]()
+
+            def has_data(before: set[str] = data) -> bool:
+                """Whether data files have come; until then batches without rows may be entered in the log."""
+                nonlocal log
+                newest_log = self.listed(LOGS.get(self.spec.sink.kind, "none"))
+                if self.is_in_a_batch(before):
+                    return True
+                log = newest_log
+                return False
+
             self.project.publish(1)
-            until("a batch", lambda before=data: self.is_in_a_batch(before), poll=0.002)
+            until("a batch", has_data, poll=0.002)
             assert self.project.fleet.freeze(driver.driver_id, supervised=False)
             if self.is_in_a_batch(data) and self.listed(LOGS.get(self.spec.sink.kind, "none")) == log:
                 return
             assert self.project.fleet.thaw(driver.driver_id)
-        raise AssertionError("twenty pauses, and none in the middle of a batch")
+        raise TimeoutError("twenty pauses, and none in the middle of a batch")
+
+    def is_between_batches(self) -> bool:
+        return newest(self.spec.checkpoint, "offsets") == newest(self.spec.checkpoint, "commits")
 
     def is_in_a_batch(self, before: set[str]) -> bool:
         """Whether a batch is planned and not committed, and its data files have come to those of `before`."""
@@ -232,7 +246,15 @@ class IntoSink(Pair):
         return {(str(began), int(key)): int(n) for (began, key), (n,) in rows}
 
 
-@pytest.fixture(params=["parquet", "kafka", "postgresql", "delta", "iceberg"])
+_APPENDED_AGAIN = "the writer looks for the batch before it writes, and Iceberg appends to any newer snapshot"
+
+
+@pytest.fixture(
+    params=[
+        *("parquet", "kafka", "postgresql", "delta"),
+        pytest.param("iceberg", marks=pytest.mark.xfail(reason=_APPENDED_AGAIN, raises=AssertionError, strict=True)),
+    ]
+)
 def into_sink(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IntoSink]:
     kind = request.param
     with project(tmp_path) as made:

@@ -23,7 +23,7 @@ from support.waits import rarer
 REPOSITORY = Path(__file__).resolve().parents[3]
 AIRFLOW = Path(sys.executable).with_name("airflow")
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
-CLOCKED = ("health", "housekeeping")
+CLOCKED = ("health", "housekeeping", "advice")
 """DAGs that run by the clock, from their first reading on."""
 
 T = TypeVar("T")

@@ -210,19 +210,21 @@ class Project:
         self.store.close()
 
     def _end_all(self) -> bool:
-        """Kill every driver, also the standby that one of them has just prepared; whether none is left."""
-        for path in (self.data / "drivers").glob("*/*"):
+        """Kill every driver, also the standby that one of them has just prepared, and every group's JVM; whether none
+        is left."""
+        for path in (*(self.data / "drivers").glob("*/*"), *(self.data / "groups").glob("*/*")):
             process = files.read_process(path)
             if process is not None:
                 processes.signal_group(process, signal.SIGKILL)
         return not self.living()
 
     def living(self) -> list[int]:
-        """Pids of keepers, JVMs and Python halves of this project's drivers."""
-        found = []
+        """Pids of keepers, JVMs and Python halves of this project's drivers and groups."""
+        found, folders = [], [str(self.data / name).encode() for name in ("drivers", "groups")]
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and str(self.data / "drivers").encode() in (entry / "cmdline").read_bytes():
+                command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+                if any(folder in command for folder in folders):
                     found.append(int(entry.name))
         return found
 

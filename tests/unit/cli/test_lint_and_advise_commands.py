@@ -190,3 +190,51 @@ def test_the_drivers_first_batch_counts_although_the_history_is_longer(cli: Comm
 
 def test_advise_needs_a_stream_that_is_there(cli: CommandLine) -> None:
     assert cli("advise", "nobody").code == Exit.USAGE
+
+
+def slow_batches(cli: CommandLine) -> None:
+    """Batches that take longer than their trigger of two seconds."""
+    with cli.store() as store:
+        for batch in range(30):
+            store.batches.upsert_progress(
+                "orders",
+                report(batch, at=START + 30 * batch, batchDuration=9000, durationMs={"triggerExecution": 9000}),
+            )
+
+
+def test_advice_shows_what_it_would_change_of_the_file_and_writes_nothing(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    slow_batches(cli)
+    file = cli.project.root / "config/streams/orders.yaml"
+    before = file.read_text()
+    answer = cli("advise", "orders")
+    assert "What the advice would change" in answer.out
+    assert "+  processing_time: 12 seconds" in answer.out
+    assert file.read_text() == before
+    document = cli("advise", "orders", "--json").json
+    (change,) = document["changes"]
+    assert (change["setting"], change["after"], change["how"]) == (
+        "trigger.processing_time",
+        "12 seconds",
+        "tried on a fork",
+    )
+    assert "+  processing_time: 12 seconds" in document["diff"]
+
+
+def test_apply_says_when_there_is_too_little_history(cli: CommandLine) -> None:
+    stream(cli, GOOD)
+    answer = cli("advise", "orders", "--apply")
+    assert answer.code == Exit.UNDECIDED
+    assert "nothing was tried or written: there is too little history for any advice" in answer.out
+
+
+def test_settings_that_cannot_be_tried_are_an_error_with_its_next_step(cli: CommandLine) -> None:
+    """The stream has no checkpoint that a fork could begin with."""
+    stream(cli, GOOD)
+    slow_batches(cli)
+    file = cli.project.root / "config/streams/orders.yaml"
+    before = file.read_text()
+    answer = cli("advise", "orders", "--apply")
+    assert answer.code == Exit.BAD
+    assert "next:" in answer.err.lower()
+    assert file.read_text() == before

@@ -301,3 +301,13 @@ def test_a_drill_on_a_live_stream_that_no_audit_can_read_is_refused(cli: Command
     answer = cli("validate")
     assert answer.code == Exit.USAGE
     assert "no drill can judge s: the job opens its source or its sink itself" in answer.out
+
+
+def test_a_drill_on_a_live_stream_of_a_group_is_refused(cli: CommandLine) -> None:
+    """Its fault would hit the neighbours. The fork of a drill has a JVM of its own."""
+    cli.project.stream("a", "group: small")
+    cli.project.write("config/drills/kill.yaml", LIVE.format(stream="a", fault="{kind: kill_driver}"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "a is a stream of the group small, whose streams share one JVM" in answer.out
+    assert "next: remove `target: production`: the fork of a drill has a JVM of its own" in answer.out

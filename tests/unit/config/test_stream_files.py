@@ -174,6 +174,8 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("standby: hot", "standby", "'none' or 'warm'"),
         ("standby: warm\nspark: {master: yarn}", "standby", "only a stream with a local master"),
         ("standby: warm\ntrigger: {available_now: true}", "standby", "does not end by itself"),
+        ("group: small\nstandby: warm", "standby", "a stream of its own for a warm standby"),
+        ("group: a/b", "group", "a name that matches"),
         ("tags: [ok, 3]", "tags[1]", "expected text"),
         ("tags: demo", "tags", "expected a list"),
         ("description: 3", "description", "expected text"),

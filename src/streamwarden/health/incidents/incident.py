@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from streamwarden.health.verdict import ALARMS, Status, Verdict
+from streamwarden.health.verdict import OPENING, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class IncidentRepository(Protocol):
 
     def open(self, stream: str | None = None) -> Sequence[Incident]: ...
     def alarming(self) -> Sequence[Incident]:
-        """The open incidents of the streams that should not be stopped."""
+        """The open incidents of the streams that should not be stopped, without mere advice."""
 
     def ended(self, since: float) -> Sequence[Incident]: ...
     def consequences(self, incident_id: str) -> Sequence[Incident]: ...
@@ -99,9 +99,9 @@ def advance(
 ) -> Changes:
     """Open, update or resolve incidents after `verdicts`, at most one a stream and check.
 
-    WARNING and CRITICAL open an incident or update the open one; OK `policy.resolve_after` times in a row resolves it.
-    UNKNOWN opens nothing and resolves nothing. It restarts the count of good verdicts, because it does not show that
-    all is well. Incidents of other checks do not change.
+    WARNING, CRITICAL and ADVICE open an incident or update the open one; OK `policy.resolve_after` times in a row
+    resolves it. UNKNOWN opens nothing and resolves nothing. It restarts the count of good verdicts, because it does not
+    show that all is well. Incidents of other checks do not change.
     """
     by_check = {(current.stream, current.check): current for current in open_incidents if current.resolved_at is None}
     opened: list[Incident] = []
@@ -109,7 +109,7 @@ def advance(
     resolved: list[Incident] = []
     for verdict in verdicts:
         incident = by_check.get((verdict.stream, verdict.check))
-        if verdict.status in ALARMS:
+        if verdict.status in OPENING:
             if incident is None:
                 opened.append(opened_by(verdict, now, new_id()))
             else:

@@ -16,6 +16,12 @@ FRESH: Final = 120.0
 STANDBY_BYTES: Final = "standby_resident_bytes"
 """The measurement that a driver takes of its warm standby, if it has one."""
 
+POOL_BYTES: Final = "pool_resident_bytes"
+"""The measurement that a driver takes of its share of a pool of standbys, if its project has one."""
+
+BESIDE: Final = (STANDBY_BYTES, POOL_BYTES)
+"""Memory of processes that wait for a driver's end."""
+
 STATE_REPORTS: Final = 25
 
 STATE_BYTES: Final = "state_bytes"

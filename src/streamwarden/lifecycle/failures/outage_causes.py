@@ -49,6 +49,9 @@ APPLICATION_ENDED: Final = curable(
 CONTAINER_LOST: Final = "ContainerLost"
 """Error class of a driver in cluster mode that ended without a word of its own."""
 
+GROUP_ENDED: Final = "GroupEnded"
+"""Error class of a driver that ended because the JVM of its group did."""
+
 API_SERVER_AWAY: Final = _away(
     "api_server_unavailable",
     "the API server of Kubernetes does not answer",
@@ -76,6 +79,14 @@ UNREACHABLE: Final = (
         *classes(FORGOTTEN),
     ),
     APPLICATION_ENDED,
+    curable(
+        "group_ended",
+        "the JVM that the streams of the group share has ended",
+        "nothing to do: each stream of the group is restarted by itself, in a new JVM. If it happens again, read "
+        "driver.log in the group's folder: the streams share the memory of `spark.driver_memory`. A stream that "
+        "endangers the others belongs in a group of its own",
+        *classes(GROUP_ENDED),
+    ),
     curable(
         "container_lost",
         "the driver's container was killed or lost, or its node went down",

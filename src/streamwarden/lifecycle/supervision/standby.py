@@ -85,14 +85,15 @@ def fit_of(
         environment: the driver's variables, without the one that names its folder.
     """
     return Fit(
-        file=_digest(document),
-        code=_digest(code),
-        environment=_digest(environment),
-        command=_digest(None if command is None else list(command)),
+        file=digest(document),
+        code=digest(code),
+        environment=digest(environment),
+        command=digest(None if command is None else list(command)),
     )
 
 
-def _digest(document: object) -> str:
+def digest(document: object) -> str:
+    """A digest of anything that JSON can hold."""
     return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -9,7 +9,7 @@ from streamwarden.checkpoint.spark_support import PROGRAMS
 from streamwarden.drills.admission import require_live_fault
 from streamwarden.drills.records.sections import DrillTarget, ForkSpec, OracleKind
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.errors import JobError, VerificationError
+from streamwarden.errors import DrillAborted, JobError, VerificationError
 from streamwarden.lifecycle.forks.places import Places, require_place
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.job_files import has_build
@@ -78,6 +78,13 @@ def require_target(stream: StreamSpec, drill: DrillSpec, streams: Collection[Str
 def require_live(stream: StreamSpec, drill: DrillSpec) -> None:
     """Raises DrillAborted if the drill may not hit the live stream, VerificationError or ConfigError if no audit could
     judge it."""
+    if stream.group is not None:
+        raise DrillAborted(
+            f"{stream.name} is a stream of the group {stream.group}, whose streams share one JVM",
+            expected="a stream with a JVM of its own: a drill on the live stream must hit no other",
+            where=f"target of the drill {drill.name}",
+            next_step="remove `target: production`: the fork of a drill has a JVM of its own",
+        )
     (fault,) = drill.sequence
     require_live_fault(fault.chosen, drill)
     require_audit(stream)

@@ -196,7 +196,7 @@ STATE_SETS: Final = (
     StateSet(
         name="streamwarden_stream_health",
         help="Worst of the stream's state, its checks, its open incidents and its newest drill",
-        words=tuple(Status),
+        words=tuple(status for status in Status if status is not Status.ADVICE),
         word=lambda row: row.health,
     ),
     StateSet(

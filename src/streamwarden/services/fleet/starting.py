@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import read_process, tidy, write_lease
 from streamwarden.lifecycle.events import REATTACHED
+from streamwarden.lifecycle.groups.group import foreign_options
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.supervision.standby import NOT_USED, PROMOTED
 from streamwarden.services.fleet.claims import LEASE_TTL, START_TTL, abandon, claim
+from streamwarden.services.fleet.departures import await_departures
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
@@ -26,6 +29,8 @@ from streamwarden.services.fleet.launch_check import require_fit, spend_permissi
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.services.fleet.standbys.fit import fit
+from streamwarden.services.fleet.standbys.pool import PoolStart, hand_over, has_living, take_from_pool
+from streamwarden.services.fleet.standbys.pool_start import pool_document, pool_start
 from streamwarden.services.fleet.standbys.waiting import Choice, give_back, promote, take, waiting
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
@@ -89,20 +94,32 @@ class Starter:
                 where=f"spark.deploy_mode of stream {spec.name}",
                 next_step="start it from Airflow, whose Spark provider follows drivers in a cluster",
             )
+        _require_own_options(spec, command)
         environment = driver_environment(spec, self._data, self._store.url, env, own_spark=command is None)
-        standby = self._standby(spec, environment, command)
+        pool = pool_start(spec, self._data, environment, command)
+        standby = self._standby(spec, environment, command, pool)
         try:
             record, lease = self._claim(spec, launched_by, standby)
         except LeaseHeld:
             return self._reattach(self._finder.await_winner(spec), launched_by)
-        return self._launch(spec, record, lease, command, environment, standby)
+        return self._launch(spec, record, lease, command, environment, standby, pool)
 
-    def _standby(self, spec: StreamSpec, environment: Mapping[str, str], command: Sequence[str] | None) -> Choice:
-        """The process that waits for this launch, if one does: it is this launch's from now on."""
-        folders = driver_folders(self._data, spec.name)
-        if not waiting(folders):
-            return Choice()
-        return take(folders, fit(spec, environment, command), self._clock())
+    def _standby(
+        self, spec: StreamSpec, environment: Mapping[str, str], command: Sequence[str] | None, pool: PoolStart | None
+    ) -> Choice:
+        """The process that waits for this launch, if one does: it is this launch's from now on. The stream's own
+        standby is taken before one of the pool."""
+        folders, now = driver_folders(self._data, spec.name), self._clock()
+        own = take(folders, fit(spec, environment, command), now) if waiting(folders) else Choice()
+        if own.folder is not None or pool is None:
+            return own
+        if pool.only_first and self._store.drivers.latest(spec.name) is not None:
+            return own
+        if pool.work is not None and has_living(folders):
+            return dataclasses.replace(own, because="an earlier driver of the fork still lives")
+        pooled = take_from_pool(self._data, pool, now)
+        because = "; ".join(filter(None, [own.because, pooled.because]))
+        return dataclasses.replace(pooled, because="" if pooled.folder is not None else because)
 
     def _claim(self, spec: StreamSpec, launched_by: str, standby: Choice) -> tuple[DriverRecord, Lease]:
         """The lease of the new driver; if there is none, a standby that was taken for it ends. Raises LeaseHeld,
@@ -115,7 +132,7 @@ class Starter:
                 launched_by=launched_by,
                 ttl=LEASE_TTL,
                 now=self._clock(),
-                driver_id=None if standby.folder is None else standby.folder.name,
+                driver_id=None if standby.folder is None or standby.pooled else standby.folder.name,
             )
         except StreamwardenError:
             if standby.folder is not None:
@@ -139,19 +156,23 @@ class Starter:
         command: Sequence[str] | None,
         environment: Mapping[str, str],
         standby: Choice,
+        pool: PoolStart | None,
     ) -> Started:
         folder = Path(record.folder)
         try:
-            if standby.folder is None:
+            if standby.folder is None or standby.pooled:
                 write_folder(spec, folder, self._data, environment, command=command)
+            if (keeps := pool_document(spec, command)) is not None:
+                files.write_document(folder / files.POOL, keeps)
             self._store.drivers.launched(record)
+            await_departures(folder.parent)
             fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
-            process = self._begin(spec, folder, lease, command, environment, standby)
+            process = self._begin(spec, folder, lease, command, environment, standby, pool)
         except (OSError, StreamwardenError) as error:
             abandon(self._store, record, lease, error, self._clock())
-            give_back(folder)
+            give_back(standby.folder or folder)
             tidy(folder)
             if isinstance(error, StreamwardenError):
                 raise
@@ -173,12 +194,18 @@ class Starter:
         command: Sequence[str] | None,
         environment: Mapping[str, str],
         standby: Choice,
+        pool: PoolStart | None,
     ) -> ProcessIdentity | None:
         """Wake the standby that becomes the driver, or start a process; returns the driver's JVM."""
         at = self._clock()
         if standby.folder is not None:
-            self._store.drivers.event(DriverEvent(driver_id=folder.name, at=at, kind=PROMOTED))
-            promote(folder, lease)  # last: from here on it is a driver
+            detail = {"pool": standby.folder.name} if standby.pooled else {}
+            self._store.drivers.event(DriverEvent(driver_id=folder.name, at=at, kind=PROMOTED, detail=detail))
+            # Last: from here on it is a driver.
+            if pool is not None and standby.pooled:
+                hand_over(standby.folder, folder, lease, pool)
+            else:
+                promote(folder, lease)
             return read_process(folder)
         if standby.because:
             detail = {"because": standby.because}
@@ -192,6 +219,18 @@ class Starter:
         spend_permission(self._store, record.stream)
         resolve_incident(self._store, record.stream, self._clock())
         return Started(record, reattached=True)
+
+
+def _require_own_options(spec: StreamSpec, command: Sequence[str] | None) -> None:
+    """Raise ConfigError for a stream of a group that is to be submitted with options: its JVM runs already."""
+    foreign = [] if spec.group is None or command is None else foreign_options(command)
+    if foreign:
+        raise ConfigError(
+            f"spark-submit is to get {' and '.join(foreign)}, and a driver of the group {spec.group} is not submitted",
+            expected="no such parameter of the operator, and none in Airflow's connection",
+            where=f"stream {spec.name}",
+            next_step="say it in `spark` of the stream's file, or remove `group`",
+        )
 
 
 def _not_launched(error: OSError, folder: Path) -> ProcessError:

@@ -17,6 +17,7 @@ from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
 from streamwarden.services.fleet.applications import application_of
 from streamwarden.services.fleet.desired_state import set_desired, silence_stream
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.standbys.pool import leave_pool
 from streamwarden.services.fleet.standbys.waiting import dismiss_all
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StopPolicy
@@ -155,7 +156,9 @@ class Stopper:
         """End the standbys of a stream without a driver; a driver that is stopped ends its own."""
         record = self._store.drivers.latest(stream)
         if record is not None:
-            dismiss_all(Path(record.folder).parent)
+            drivers = Path(record.folder).parent
+            dismiss_all(drivers)
+            leave_pool(drivers.parent / files.POOLED, stream)
 
     def _living(self, stream: str) -> DriverRecord | None:
         record = self._store.drivers.latest(stream)

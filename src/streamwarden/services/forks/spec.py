@@ -98,6 +98,7 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         trigger=_trigger(spec, feed),
         spark=_forked_spark(spec),
         standby=Standby.NONE,
+        group=None,  # a drill must not hit the neighbours
     )
 
 
@@ -133,6 +134,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=_forked_spark(spec),
         standby=Standby.NONE,
+        group=None,  # a drill must not hit the neighbours
         fork=ScriptFork(
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.health.signals.series import STANDBY_BYTES
+from streamwarden.health.signals.series import BESIDE
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.hosts.report import Drain, HostReport, HostState, host_name, state_of
@@ -21,7 +21,8 @@ _MEASURED_WITHIN: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A driver and its memory, with its standby's: JVM, Python and what they started. None: not measured lately."""
+    """A driver and its memory (JVM, Python and what they started), with its standby's and its share of the pool. None:
+    not measured lately."""
 
     stream: str
     driver_id: str
@@ -52,14 +53,14 @@ def hosts(store: Store, now: float) -> list[Host]:
     """
     drivers = store.drivers.unfinished()
     since = now - _MEASURED_WITHIN
-    names = ["resident_bytes", STANDBY_BYTES]
+    names = ["resident_bytes", *BESIDE]
     found = store.measurements.recents([driver.stream for driver in drivers], since, names)
     memory = {stream: _newest_of_each(taken) for stream, taken in found.items() if taken}
     return listed(store.hosts.all(), store.hosts.drained(), drivers, memory, now + store.leases.clock_offset())
 
 
 def _newest_of_each(taken: Sequence[Measurement]) -> float:
-    """The driver's memory and its standby's: the newest measurement of each. Pure."""
+    """The driver's memory, its standby's and its share of the pool: the newest measurement of each. Pure."""
     return sum({measurement.name: measurement.value for measurement in taken}.values())
 
 

@@ -39,6 +39,7 @@ HEALTHY_AFTER: Final = 60.0
 starts over once the component has run for `HEALTHY_AFTER`."""
 
 DAGS: Final = """\
+from streamwarden.airflow.dags.advice import advice_dags
 from streamwarden.airflow.dags.audits import audit_dags
 from streamwarden.airflow.dags.controls import control_dags
 from streamwarden.airflow.dags.drills import drill_dags
@@ -50,6 +51,7 @@ from streamwarden.airflow.dags.state.savepoints import savepoint_dags
 from streamwarden.airflow.dags.streams import stream_dags
 
 MAKERS = (
+    advice_dags,
     audit_dags,
     control_dags,
     drill_dags,

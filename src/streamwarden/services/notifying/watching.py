@@ -119,7 +119,7 @@ def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> 
 
     A crash during a mute of the stream is no news when the mute has ended.
     """
-    alarmed = {owner(incident.stream) for incident in store.incidents.open() if is_of_the_run(incident.check)}
+    alarmed = {owner(incident.stream) for incident in store.incidents.alarming() if is_of_the_run(incident.check)}
     calm = [name for name in streams if name not in alarmed]
     if not calm:
         return

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -54,7 +54,8 @@ class Selection(Model):
     text: str = Field("", alias="q", max_length=200)
     """part of the name, the owner, a tag or the description, in any case"""
     state: Annotated[State | None, ANY] = None
-    health: Annotated[Status | None, ANY] = None
+    health: Annotated[Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"] | None, ANY] = None
+    """every status but ADVICE, which no stream has"""
     tag: str = Field("", max_length=200)
     trouble: bool = False
     sort: Sort = Sort.TROUBLE

@@ -17,6 +17,7 @@ from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, E
 from streamwarden.lifecycle.events import last_crash, stream_events
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 from streamwarden.lifecycle.supervision.heartbeat import silent_since
+from streamwarden.lifecycle.supervision.pool import pool_state
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.standby import standby_state
 from streamwarden.lifecycle.supervision.stop import Desired
@@ -90,6 +91,11 @@ class StreamStatus:
         StandbyWord,
         Field(description="`ready`: a second driver waits to take over; `starting`: it does not yet; else empty"),
     ] = ""
+    pool: Annotated[
+        str,
+        Field(description="`1 of 2`: standbys of its pool that are ready, and how many there are to be; else empty"),
+    ] = ""
+    group: Annotated[str, Field(description="the group of streams whose JVM it shares; else empty")] = ""
     executors: Hidden[int | None] = None
     executors_lost: Hidden[int | None] = None
     first_batch_at: Hidden[float | None] = None
@@ -271,6 +277,7 @@ def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamSt
         state=state,
         since=since,
         standby="",
+        pool="",
         executors=None,
         executors_lost=None,
         **_judged_and_done(part.spec.name, state, facts, stopped=whole.state == "stopped", declared=whole.declared),
@@ -355,6 +362,8 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
         standby=_standby(facts.events[record.driver_id]) if alive and record is not None else "",
+        pool=pool_state(facts.events[record.driver_id]) if alive and record is not None else "",
+        group=(facts.catalog.streams[name].group or "") if name in facts.catalog.streams else "",
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
         **_judged_and_done(name, state, facts, stopped=stopped, declared=declared),

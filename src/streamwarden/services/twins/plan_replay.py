@@ -5,9 +5,10 @@ Spark executes only the newest planned batch of a checkpoint again. So the plans
 commit of the one before it. Offsets, watermark and time of the batch are then those of the other run.
 """
 
+import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +31,7 @@ from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.plan import Link
+from streamwarden.lifecycle.forks.plan import Link, Write
 from streamwarden.services.forks.copying import rewritten
 from streamwarden.services.forks.files import carry_out
 from streamwarden.services.forks.gathering import survey_logs
@@ -61,20 +62,30 @@ class Laying:
 
     def lay(self, batch: int) -> None:
         """Raises CheckpointError if the run's logs lack what the batch read, or it is not the twin's next batch."""
-        record = self._record(batch)
+        first, last = self._group(batch)
+        record = self._record(last)
         self._require_next(batch)
-        self._require_executable(record)
-        logs = plans.source_logs(self._logs, batch)
+        for each in range(first, last + 1):
+            self._require_executable(self._record(each))
+        logs = plans.source_logs(self._logs, last)
         same = logs if self.source is None else []
-        own = self._new([join(OFFSETS, str(batch)), *plans.starting_logs(self._logs, record), *same])
-        carry_out(
-            [Link(join(self.run.path, name), join(self.places.checkpoint, name)) for name in own], self.run.fs, None
-        )
+        own = self._new([*plans.starting_logs(self._logs, record), *same])
+        carry_out([*self._offsets(batch), *map(self._link, own)], self.run.fs, None)
         step = partial(plans.source_log_step, source=self.source or "")
         logs = self._new([name for name in logs if name not in same])
         steps = (rewritten(self.run, name, self.places, step, "a whole log of the file source") for name in logs)
         carry_out(steps, self.run.fs, None)
         self._laid.update(own, logs)
+
+    def _group(self, batch: int) -> tuple[int, int]:
+        """The first and the last batch of the run whose input the batch has."""
+        return batch, batch
+
+    def _offsets(self, batch: int) -> list[Link | Write]:
+        return [self._link(name) for name in self._new([join(OFFSETS, str(batch))])]
+
+    def _link(self, name: str) -> Link:
+        return Link(join(self.run.path, name), join(self.places.checkpoint, name))
 
     def _new(self, names: list[str]) -> list[str]:
         """The files that the twin does not have. What it took over when it was made must not be written again: its
@@ -115,6 +126,28 @@ class Laying:
                 where=self.run.path,
                 next_step="run the drill again: its forks keep all offsets",
             ) from None
+
+
+@dataclass
+class MergedLaying(Laying):
+    """Writes batches that have the input of several of the run, as a longer trigger would have planned them: with the
+    watermark that was in force before the first of them, and the time at which the last one was planned.
+
+    Args:
+        groups: batch -> the first and the last batch of the run.
+    """
+
+    groups: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def _group(self, batch: int) -> tuple[int, int]:
+        return self.groups[batch]
+
+    def _offsets(self, batch: int) -> list[Link | Write]:
+        first, last = self.groups[batch]
+        log = read_whole_log(self.run / join(OFFSETS, str(last)))
+        head = {**parse_object(log.lines[0]), "batchWatermarkMs": self._record(first).watermark_ms}
+        lines = [f"v{log.version}", json.dumps(head, separators=(",", ":")), *log.lines[1:]]
+        return [Write(join(self.places.checkpoint, OFFSETS, str(batch)), "\n".join(lines))]
 
 
 @dataclass

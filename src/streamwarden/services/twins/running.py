@@ -4,8 +4,8 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,10 @@ FOLLOWS: Final = "follows"
 """In `TASK`: the run goes on, and its batches are executed from the one that is named on."""
 UPTO: Final = "upto.json"
 """Written while a twin follows: `batch`, the last one that it executes."""
+GROUPS: Final = "groups"
+"""In `TASK`: batch of the twin -> the first and the last batch of the run whose input it has; null: its own."""
+REPORTS: Final = "reports"
+"""In `DONE`: batch -> the fields of its `BatchReport`."""
 FAILURE: Final = "failure"
 """In `PROBLEM`: the record of the failure, as a driver would leave it."""
 
@@ -57,6 +61,15 @@ class Twin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """What Spark reports of a batch. `seconds`: of the whole batch; `state`: bytes of memory of all operators."""
+
+    rows: int
+    seconds: float
+    state: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """The batches that a twin executed.
 
@@ -65,12 +78,14 @@ class Execution:
         records: input records of all batches, as Spark counts them.
         plan: the analyzed logical plan of the job's query, as Spark prints it.
         reads_again: see `TwinReport`.
+        reports: batch -> Spark's report; none of a script.
     """
 
     seconds: dict[int, float]
     records: int
     plan: str
     reads_again: bool = False
+    reports: Mapping[int, BatchReport] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +103,11 @@ class Unexecuted:
     failure: ExitRecord | None = None
 
 
-def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution:
+def execute(
+    twin: Twin, batches: Sequence[int], *, within: Seconds, groups: Mapping[int, tuple[int, int]] | None = None
+) -> Execution:
     """Execute `batches`, in this order, as `attempt` does. Raises VerificationError if one could not be executed."""
-    done = attempt(twin, batches, within=within)
+    done = attempt(twin, batches, within=within, groups=groups)
     if isinstance(done, Execution):
         return done
     what = "the job could not be started" if done.batch is None else f"batch {done.batch} could not be executed"
@@ -98,13 +115,20 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
 
 
 def attempt(
-    twin: Twin, batches: Sequence[int], *, within: Seconds, fresh: Path | None = None, follows: bool = False
+    twin: Twin,
+    batches: Sequence[int],
+    *,
+    within: Seconds,
+    fresh: Path | None = None,
+    follows: bool = False,
+    groups: Mapping[int, tuple[int, int]] | None = None,
 ) -> Execution | Unexecuted:
     """Execute `batches`, in this order, or as many of them as the job can.
 
     Args:
         within: seconds for all of them, with the start of Spark.
         follows: go on with the batches that `twin.run`, which goes on, commits, until the one in `UPTO`.
+        groups: see `GROUPS`.
         fresh: a folder, absent or empty: see `FRESH`. That the query cannot be begun anew is no failure.
 
     Raises:
@@ -121,6 +145,7 @@ def attempt(
         "places": asdict(twin.places),
         "batches": list(batches),
         FOLLOWS: follows,
+        GROUPS: None if groups is None else {str(batch): list(group) for batch, group in groups.items()},
         FRESH: None if fresh is None else str(fresh),
     }
     files.write_document(folder / TASK, task)
@@ -132,7 +157,14 @@ def attempt(
     if done is not None:
         seconds = {int(batch): float(took) for batch, took in done["seconds"].items()}
         plan = (folder / PLAN).read_text(encoding="utf-8")
-        return Execution(seconds=seconds, records=done["records"], plan=plan, reads_again=done.get(READS_AGAIN, False))
+        reports = {int(batch): BatchReport(**report) for batch, report in done.get(REPORTS, {}).items()}
+        return Execution(
+            seconds=seconds,
+            records=done["records"],
+            plan=plan,
+            reads_again=done.get(READS_AGAIN, False),
+            reports=reports,
+        )
     if problem is None:
         raise _none(twin, f"Spark ended with status {status}")
     record = problem.get(FAILURE)

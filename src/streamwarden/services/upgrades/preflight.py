@@ -72,17 +72,18 @@ class Trial:
     home: Path
     batches: Sequence[int]
 
-    def twin(self, number: int, proposal: Proposal) -> Twin:
-        """A twin that begins before the batches. Raises as `making.make` does."""
-        spec = of_version(self.fork.spec, proposal.after if number == _NEW else proposal.before)
-        return making.make(spec, self.home, number, rewound=True)
+    def twin(self, number: int, version: StreamSpec) -> Twin:
+        """A twin of this version that begins before the batches. Raises as `making.make` does."""
+        return making.make(of_version(self.fork.spec, version), self.home, number, rewound=True)
 
-    def output(self, twin: Twin) -> Output:
-        """What a twin wrote in these batches. Raises NotComparable, VerificationError, SourceError."""
+    def output(self, twin: Twin, batches: Sequence[int] = ()) -> Output:
+        """What a twin wrote in these batches; in all, if none are named. Raises NotComparable, VerificationError,
+        SourceError."""
         assert isinstance(twin.spec.sink, Sink)  # no other stream can be forked
-        first, last = self.batches[0], self.batches[-1]
+        batches = batches or self.batches
+        first, last = batches[0], batches[-1]
         whole = twin.spec.sink.read(twin.spec, {}, committed=last, first=first, deduplicated=True)
-        rows = rows_of(twin.spec, whole, self.batches, first - 1, self.start)
+        rows = rows_of(twin.spec, whole, batches, first - 1, self.start)
         return replace(rows, columns=tuple(types_of(rows)))
 
 
@@ -99,14 +100,14 @@ def preflight(proposal: Proposal, into: Path, *, batches: int = BATCHES, within:
     """
     began = time.monotonic()
     try:
-        trial = _forked(proposal.before, into, batches)
+        trial = forked(proposal.before, into, batches)
         found = _tried(proposal, trial, into, within)
     except BaseException:
-        _clear(proposal.before, into, whole=False)
+        clear(proposal.before, into, whole=False)
         raise
     outside = tuple(dict.fromkeys(f"{line['kind']} {line['what']}" for line in _outside(into)))
-    _keep_logs(into)
-    _clear(trial.fork.spec, into, whole=True)
+    keep_logs(into, {_OLD: "old", _NEW: "new"})
+    clear(trial.fork.spec, into, whole=True)
     return replace(found, outside=outside, seconds=round(time.monotonic() - began, 1))
 
 
@@ -117,8 +118,11 @@ def of_version(fork: StreamSpec, version: StreamSpec) -> StreamSpec:
     return replace(fork, job=version.job, args=version.args, state=version.state, spark=spark)
 
 
-def _forked(spec: StreamSpec, into: Path, batches: int) -> Trial:
-    """Step 1. Raises as `fork` does; CheckpointError if the checkpoint keeps no batch to execute again."""
+def forked(spec: StreamSpec, into: Path, batches: int) -> Trial:
+    """Step 1: the forks for a trial of at most so many batches.
+
+    Raises as `fork` does; CheckpointError if the checkpoint keeps no batch to execute again.
+    """
     rewind, home = _rewind(spec, batches), into / making.TWIN
     start = making.keep_start(spec, home, rewind)
     made = fork(spec, into=into / making.FORK)  # later: it has every batch that follows
@@ -147,7 +151,7 @@ def _rewind(spec: StreamSpec, batches: int) -> int:
 
 def _tried(proposal: Proposal, trial: Trial, into: Path, within: Seconds) -> Preflight:
     """Steps 2 and 3. The new version is first: if Spark refuses it, the old one need not run."""
-    new, fresh = trial.twin(_NEW, proposal), into / _FRESH
+    new, fresh = trial.twin(_NEW, proposal.after), into / _FRESH
     done = attempt(new, trial.batches, within=within, fresh=fresh)
     before, anew = read_checkpoint(checkpoint_of(trial.fork.spec)), _report(fresh)
     found = Preflight(
@@ -163,7 +167,7 @@ def _tried(proposal: Proposal, trial: Trial, into: Path, within: Seconds) -> Pre
     )
     if isinstance(done, Unexecuted):
         return replace(found, refused=_refused(done))
-    old = trial.twin(_OLD, proposal)
+    old = trial.twin(_OLD, proposal.before)
     run = execute(old, trial.batches, within=within)
     output = _difference(proposal, trial, old, new, run, within)
     return replace(found, watermarks=tuple(_watermarks(trial.batches, old, new)), output=output)
@@ -214,7 +218,7 @@ def _difference(
     found = difference(its, mine, key, records=run.records)
     if not found.rows_differ:
         return found
-    again = trial.twin(_OLD_AGAIN, proposal)
+    again = trial.twin(_OLD_AGAIN, proposal.before)
     execute(again, trial.batches, within=within)
     try:
         left_out = unstable_columns(its, trial.output(again), key, {})
@@ -223,14 +227,15 @@ def _difference(
     return difference(its, mine, key, left_out)
 
 
-def _keep_logs(into: Path) -> None:
-    for number, name in ((_OLD, "old"), (_NEW, "new")):
+def keep_logs(into: Path, names: Mapping[int, str]) -> None:
+    """Move the logs of the twins with these numbers to files of these names."""
+    for number, name in names.items():
         log = into / making.TWIN / str(number) / making.FORK / "program" / LOG
         if log.exists():
             log.replace(into / f"{name}.log")
 
 
-def _clear(spec: StreamSpec, into: Path, *, whole: bool) -> None:
+def clear(spec: StreamSpec, into: Path, *, whole: bool) -> None:
     """Remove the forks: their tables, topics and folders; unless `whole`, the outputs and the logs of the twins stay.
 
     Args:

@@ -4,18 +4,16 @@ Both versions of a job are files of the project, side by side: replacing a file 
 other stream that uses it, and would leave nothing to go back to.
 """
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import yaml
 
 from streamwarden.config.loading import load_stream
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.lifecycle.location import DataUrl
 from streamwarden.services.forks.scripts import is_script
+from streamwarden.services.upgrades.editing import edited, value_at
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 
@@ -49,15 +47,14 @@ def propose(spec: StreamSpec, job: Path | None, file: Path | None, thresholds: T
         raise ConfigError(
             f"{error.filename} cannot be read: {error.strerror}", expected="a file", next_step="correct the path"
         ) from error
-    after = _loaded(new_text, spec, thresholds)
+    after = loaded(new_text, spec, thresholds)
     _require_upgrade(spec, after)
     return Proposal(before=spec, after=after, old_text=old_text, new_text=new_text)
 
 
 def with_job(text: str, job: Path | None, spec: StreamSpec) -> str:
     """The text of a stream's file with another `job`; all else stays, comments too. Raises ConfigError."""
-    found = _job_in(text)
-    if found is None or job is None:
+    if job is None or value_at(text, ("job",)) is None:
         raise ConfigError(
             "the stream's file has no key `job`" if job else "no new version was named",
             expected="`--job NEW.py`, and a file that names its job",
@@ -67,18 +64,10 @@ def with_job(text: str, job: Path | None, spec: StreamSpec) -> str:
     path = job.absolute()
     inside = path.resolve().is_relative_to(Path(spec.project).resolve())
     named = path.resolve().relative_to(Path(spec.project).resolve()).as_posix() if inside else path.as_posix()
-    quoted = named if re.fullmatch(r"[\w./-]+", named) else "'" + named.replace("'", "''") + "'"
-    return text[: found.start_mark.index] + quoted + text[found.end_mark.index :]
+    return edited(text, {("job",): named}, spec.file)
 
 
-def _job_in(text: str) -> yaml.ScalarNode | None:
-    """The value of the key `job`, with its place in the text."""
-    root = yaml.compose(text, yaml.SafeLoader)
-    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    return next((value for key, value in pairs if key.value == "job" and isinstance(value, yaml.ScalarNode)), None)
-
-
-def _loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:
+def loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:
     """The stream that a text declares, checked as its file would be."""
     with TemporaryDirectory(prefix="streamwarden-upgrade-") as scratch:
         candidate = Path(scratch) / Path(spec.file).name
@@ -95,11 +84,18 @@ def _loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:
 
 def require_upgradable(spec: StreamSpec) -> None:
     """Raises ConfigError for a stream that cannot be upgraded, or to which no stream can be."""
-    if spec.spark.deploy_mode is DeployMode.CLUSTER:
-        raise _refused(spec, "the stream's driver runs in the cluster", "upgrade it by hand: see savepoints.md")
-    if is_script(spec):
+    obstacle = why_not_tried(spec)
+    if obstacle is not None:
+        by_hand = "upgrade it by hand: see savepoints.md"
         step = "take a savepoint, change the script, and run a drill: forks of scripts begin with empty checkpoints"
-        raise _refused(spec, "the job is a script, which opens its own checkpoint", step)
+        raise _refused(spec, obstacle, step if is_script(spec) else by_hand)
+
+
+def why_not_tried(spec: StreamSpec) -> str | None:
+    """Why no twin on this host can execute the stream's batches; None: one can."""
+    if spec.spark.deploy_mode is DeployMode.CLUSTER:
+        return "the stream's driver runs in the cluster"
+    return "the job is a script, which opens its own checkpoint" if is_script(spec) else None
 
 
 def _require_upgrade(before: StreamSpec, after: StreamSpec) -> None:

@@ -138,7 +138,7 @@ def interrupted(spec: StreamSpec) -> tuple[Path, Upgrade]:
 
 def require_possible(live: LiveStream, spec: StreamSpec, *, rollback: bool) -> None:
     """Raises CheckpointError, ConfigError if no upgrade of the stream may begin, whatever its new version is."""
-    _require_none_open(Upgrades.of(spec))
+    require_none_open(Upgrades.of(spec))
     live.require_wanted(spec.name)
     if rollback:
         _require_way_back(spec)
@@ -204,7 +204,8 @@ def _tried(upgrades: Upgrades, proposal: Proposal, batches: int) -> tuple[Prefli
     return found, folder
 
 
-def _require_none_open(upgrades: Upgrades) -> None:
+def require_none_open(upgrades: Upgrades) -> None:
+    """Raises CheckpointError if an upgrade was interrupted."""
     found = upgrades.open()
     if found is not None:
         folder, upgrade = found

@@ -2,8 +2,9 @@
 
 Each batch is one append, or in update mode one MERGE, whose snapshot gets the id of the query and the number of the
 batch, as Spark's own streaming sink gives them. A batch that the table has is not written again, so the table is right
-whenever the driver was killed. Spark's own sink looks only when it commits: it names a data file by query, batch and
-task, so a batch that runs again would write over the file that the table already has.
+whenever the driver was killed. A driver that is paused between this look and its append, and replaced meanwhile, can
+append the batch again: Iceberg appends to any newer snapshot. Spark's own sink looks only when it commits: it names a
+data file by query, batch and task, so a batch that runs again would write over the file that the table already has.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 import time
@@ -19,20 +18,17 @@ from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.groups.engine import Engine
 from streamwarden.spark.internals.graceful import Stop, stop_at_boundary, stop_now
-from streamwarden.spark.log import say
+from streamwarden.spark.log import cap_log, say
 from streamwarden.stream.spec import StreamSpec
 
 TICK: Final = 0.25
 MEASURE_EVERY: Final = 10.0
-LOG_LIMIT: Final = 64 * 10**6
-"""Bytes of driver.log before it is put aside; one old file is kept."""
-
 END_GRACE: Final = 15.0
 """Seconds that a script has to come to its end once its queries were stopped."""
 
@@ -69,7 +65,7 @@ class Control:
     Args:
         finish: writes the outcome and ends the process; called if the job does not end after its queries did, or at
             once after SIGTERM.
-        jvm: the driver's JVM, this process's parent.
+        engine: the driver's processes. Without its JVM this process ends; in a group it says so before.
     """
 
     def __init__(
@@ -80,7 +76,7 @@ class Control:
         link: StoreLink,
         sessions: Sessions,
         registry: QueryRegistry,
-        jvm: ProcessIdentity,
+        engine: Engine,
         finish: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -89,7 +85,7 @@ class Control:
         self._link = link
         self._sessions = sessions
         self._registry = registry
-        self._jvm = jvm
+        self._engine = engine
         self._finish = finish
         self._clock = clock
         self._terminate = threading.Event()
@@ -128,7 +124,9 @@ class Control:
 
     def _run(self) -> None:
         while not self.finished.wait(TICK):
-            if os.getppid() != self._jvm.pid:  # the JVM was killed: there is nothing left to control
+            if self._engine.is_gone():  # the JVM was killed: there is nothing left to control
+                if self._engine.group is not None:
+                    self._finish()
                 os._exit(137)
             try:
                 self._turn()
@@ -227,7 +225,7 @@ class Control:
             return False
         now = self._clock()
         if now > request.kill_deadline + SUPERVISOR_GRACE:
-            os.kill(self._jvm.pid, signal.SIGKILL)  # this process sees its parent gone and follows
+            processes.signal_one(self._engine.process, signal.SIGKILL)  # if it is the JVM, this process follows
         if now > request.batch_deadline + SUPERVISOR_GRACE:
             self._terminate.set()
         return self._terminate.is_set()
@@ -254,7 +252,7 @@ class Control:
         now = time.monotonic()
         if now < self._measure_at:
             return
-        values = [(self._spec.name, "resident_bytes", processes.resident_bytes(self._jvm)), *self._state_bytes()]
+        values = [(self._spec.name, "resident_bytes", self._engine.resident_bytes()), *self._state_bytes()]
         at = self._clock()
         self._link.measure(
             Measurement(stream=stream, name=name, at=at, value=float(value), unit="bytes", source="driver")
@@ -287,17 +285,3 @@ def folder_bytes(folder: Path) -> int:
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
     return total
-
-
-def cap_log(log: Path, limit: int = LOG_LIMIT) -> bool:
-    """Move a log that outgrew `limit` to `NAME.1` and empty it; its writers append, so they continue."""
-    try:
-        if log.stat().st_size <= limit:
-            return False
-        shutil.copyfile(log, log.with_name(log.name + ".1"))
-        os.truncate(log, 0)
-    except OSError:  # no room for the copy: the log is worth less than the disk
-        with contextlib.suppress(OSError):
-            os.truncate(log, 0)
-        return False
-    return True

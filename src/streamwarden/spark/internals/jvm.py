@@ -1,11 +1,11 @@
 """Sessions and their JVM: what it answers, whether it runs, what it loads.
 
-Needs `SparkContext`, `SparkEnv` and the status tracker of Spark's core, `StateStore.stop`, `Utils.classForName`, and
-the variables with which spark-submit tells PySpark how to reach its JVM.
+Needs `SparkContext`, its `SparkConf`, `SparkEnv` and the status tracker of Spark's core, `StateStore.stop`,
+`Utils.classForName`, and the variables with which spark-submit tells PySpark how to reach its JVM.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
@@ -16,6 +16,11 @@ ANSWER_WITHIN: Final = 10.0
 
 JVM_ERRORS: Final = (Py4JError, OSError)
 """The exceptions of a call into a JVM that refuses it, is going down, or has ended."""
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether the JVM did not take a call, or did not answer it. What its code raised is an answer."""
+    return isinstance(error, JVM_ERRORS) and not isinstance(error, Py4JJavaError)
 
 
 def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
@@ -63,3 +68,23 @@ def loaded_class(session: Any, name: str) -> Any:
         return session._jvm.org.apache.spark.util.Utils.classForName(name, False, False)
     except Py4JJavaError as error:
         raise LookupError(str(error.java_exception)) from error
+
+
+def adapt_session(session: Any, settings: Mapping[str, str], others: Iterable[str]) -> None:
+    """Give an open session the settings of another stream, which its new sessions have too; `others` get Spark's
+    default. Only settings that Spark lets a session change: for any other an exception of Spark is raised."""
+    conf = session.sparkContext._conf  # that of the JVM, from which each new session begins
+    for key, value in settings.items():
+        conf.set(key, value)
+        session.conf.set(key, value)
+    for key in others:
+        conf._jconf.remove(key)
+        session.conf.unset(key)
+
+
+def adapt_defaults(session: Any, settings: Mapping[str, str], others: Iterable[str]) -> None:
+    """Give the session that is opened next in this JVM the settings of another stream."""
+    for key, value in settings.items():
+        session._jvm.System.setProperty(key, value)
+    for key in others:
+        session._jvm.System.clearProperty(key)

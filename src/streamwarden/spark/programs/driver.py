@@ -17,22 +17,19 @@ from typing import Any
 if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
-    from streamwarden.spark.driver.early_session import open_early
-
-    EARLY = open_early(Path(sys.argv[1]))
 
 from pyspark.sql import SparkSession
 
-from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.config.stored_spec import spec_from_dict
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
+from streamwarden.lifecycle.groups.group import ended_with_group
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.jobs import job_facts
@@ -54,6 +51,8 @@ from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.groups.engine import Engine
+from streamwarden.spark.groups.joining import join
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
@@ -62,9 +61,10 @@ from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.spark.standby import pooled
+from streamwarden.spark.standby.pool_watch import PoolWatch
 from streamwarden.spark.standby.standing_by import stand_by
 from streamwarden.spark.standby.watch import StandbyWatch
-from streamwarden.spark.state.uploads import hasten_uploads
 from streamwarden.spark.watches.fence import FenceWatch
 from streamwarden.spark.watches.heartbeat import Heartbeat
 from streamwarden.spark.watches.storage import StorageWatch
@@ -78,17 +78,17 @@ class Runner:
 
     Args:
         url: the store's.
-        session: that of a standby, which waited for this, or one that is open for another reason; None: the job opens
-            the first one.
+        session: that of a standby, which waited for this, or of a driver in a group; None: the job opens the first one.
+        engine: the driver's processes; None: those that spark-submit started.
     """
 
-    def __init__(self, folder: Path, url: str | None, session: Any | None = None) -> None:
+    def __init__(self, folder: Path, url: str | None, session: Any | None = None, engine: Engine | None = None) -> None:
         self._folder = folder
         self._session = session
         document = files.read_spec(folder)
         lease = files.read_lease(folder)
-        jvm = processes.identity(os.getppid())
-        if document is None or lease is None or url is None or jvm is None:
+        engine = engine or Engine.alone()
+        if document is None or lease is None or url is None or engine is None:
             raise ConfigError(
                 "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
                 expected=f"{files.SPEC} and {files.LEASE}, written by the launcher",
@@ -98,10 +98,11 @@ class Runner:
         remember(*secrets_of(document))
         remember_all(os.environ)
         self._spec: StreamSpec = spec_from_dict(document)
-        self._jvm: ProcessIdentity = jvm
+        self._engine: Engine = engine
+        process = engine.process
         self._token = lease.token_of(self._spec.checkpoint)
         if files.read_process(folder) is None:
-            files.write_process(folder, jvm)
+            files.write_process(folder, process)
         self._quarantines = Quarantines(self._spec, report=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
         job = job_facts(self._spec)
         self._queries = job.queries
@@ -112,13 +113,13 @@ class Runner:
             stream=self._spec.name,
             folder=folder,
             lease=lease,
-            process=jvm,
+            process=process,
             watcher=self._quarantines.seen,
             registry=self._registry,
             beats=lambda: self._heartbeat.beats,
         )
         self._heartbeat = Heartbeat(
-            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
+            jvm_clock(), folder, process, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
         self._fence = FenceWatch(
             lambda: self._link.lease,
@@ -129,7 +130,7 @@ class Runner:
         self._storage = StorageWatch(
             self._spec.checkpoint,
             self._spec.storage.connection,
-            jvm,
+            process,
             bound=self._spec.restart.unresponsive_after,
             ask_elsewhere=self._link.ask_elsewhere,
             reached_by=self._link.reached_by,
@@ -147,7 +148,7 @@ class Runner:
             link=self._link,
             sessions=self._sessions,
             registry=self._registry,
-            jvm=jvm,
+            engine=engine,
             finish=self.end_now,
         )
         self._gate = StartGate(
@@ -158,6 +159,7 @@ class Runner:
             ending=lambda: self._control.ending is not None,
         )
         self._standby = StandbyWatch(self._spec, folder, self._link, ending=lambda: self._control.ending is not None)
+        self._pool = PoolWatch(self._spec, folder, self._link, ending=lambda: self._control.ending is not None)
         self._built = False
         self._writing = threading.Lock()
         self._outcome: ExitRecord | None = None
@@ -183,6 +185,7 @@ class Runner:
             if self._session is not None:
                 self._sessions.attach(self._session)
             self._standby.start()
+            self._pool.start()
             self._run_job()
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
@@ -194,7 +197,7 @@ class Runner:
         return CODES.get(record.kind, 1)
 
     def end_now(self) -> None:
-        """Write the outcome and end this process; the JVM follows."""
+        """Write the outcome and end this process; the JVM follows, or in a group ends the queries."""
         record = self._conclude(None)
         self._link.close(timeout=2.0)
         sys.stderr.flush()
@@ -215,7 +218,6 @@ class Runner:
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
-        hasten_uploads(spark, self._spec)
         if isinstance(self._spec.source, StoredSource):
             self._spec.source.require_planned(self._spec)
         if self._has_committed_its_last():
@@ -266,6 +268,7 @@ class Runner:
         if isinstance(event, QueryProgressed):
             self._storage.committed()
             self._standby.committed()
+            self._pool.committed()
         self._link.emit(event)
 
     # The end
@@ -288,12 +291,16 @@ class Runner:
             self._application.close()
             self._resources.close()
             self._standby.close(self._outcome, self._control.ending)
+            self._pool.close(self._outcome, self._control.ending)
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:
         now = time.time()
         ending = self._control.ending
         cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
+        engine = self._engine
+        if engine.group is not None and engine.is_going(error, stopped=self._application.stopped() is not None):
+            return ended_with_group(engine.group, engine.jvm, at=now, cut_batch=self._cut_batch())
         refused = self._gate.refused
         if refused is not None:
             return turned_away(refused, ending, at=now, cut_batch=cut)
@@ -412,27 +419,41 @@ def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float,
     return replace(record, next_step=refused.next_step or record.next_step)
 
 
-def _waited_for(folder: Path) -> Any | None:
-    """The session of a standby, once it is promoted; None for a driver that was not one."""
-    if not any((folder / name).exists() for name in (files.STANDBY, files.DISMISSED)):
-        return None
+def _prepared(folder: Path) -> tuple[Path, Any | None, Engine | None]:
+    """The folder of the driver, and the session of a standby, once it is promoted, or of a driver of a group, with the
+    engine of that one; no session for any other driver, and for a script."""
+    if files.is_pooled(folder):
+        without_numpy()
+        return *pooled.stand_by(folder), None
+    waits = any((folder / name).exists() for name in (files.STANDBY, files.DISMISSED))
     document = files.read_spec(folder) or {}
+    group = document.get("group")
+    if not waits and group is None:
+        return folder, None, None
     remember(*secrets_of(document))
     remember_all(os.environ)
     without_numpy()
-    return stand_by(folder, Path(document["job"]))
+    if group is None:
+        return folder, stand_by(folder, Path(document["job"])), None
+    membership = join(spec_from_dict(document), folder)
+    _OPEN.append(membership.connection)
+    return folder, membership.session, membership.engine
 
 
-def main(argv: list[str], early: Any | None = None) -> int:
-    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too.
+_OPEN: list[Any] = []
+"""The connection to the host of a group, open until this process ends."""
 
-    Args:
-        early: the session that the job is to find.
+
+def main(argv: list[str]) -> int:
+    """Run the driver of the folder `argv[1]`, or of the one that a standby of a pool gets; returns the exit code.
+
+    An unusable folder is an outcome too.
     """
     folder = Path(argv[1])
     url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
     try:
-        runner = Runner(folder, url, _waited_for(folder) or early)
+        folder, session, engine = _prepared(folder)
+        runner = Runner(folder, url, session, engine)
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):
@@ -444,7 +465,7 @@ def main(argv: list[str], early: Any | None = None) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv, EARLY)
+    status = main(sys.argv)
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of the job or of py4j must not keep a driver alive whose outcome is written.

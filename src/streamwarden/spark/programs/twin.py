@@ -26,8 +26,21 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.failures.exits import failure
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.redaction import redacted
-from streamwarden.services.twins.plan_replay import FollowingLaying, Laying, follow
-from streamwarden.services.twins.running import DONE, FAILURE, FOLLOWS, FRESH, PLAN, PROBLEM, READS_AGAIN, TASK, UPTO
+from streamwarden.services.twins.plan_replay import FollowingLaying, Laying, MergedLaying, follow
+from streamwarden.services.twins.running import (
+    DONE,
+    FAILURE,
+    FOLLOWS,
+    FRESH,
+    GROUPS,
+    PLAN,
+    PROBLEM,
+    READS_AGAIN,
+    REPORTS,
+    TASK,
+    UPTO,
+    BatchReport,
+)
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.failures import chain_of, describe
 from streamwarden.spark.driver.jobs import load_build
@@ -57,7 +70,7 @@ def main(folder: Path) -> int:
     laying, batches = _plan(folder, task, run, places)
     fence_fork(spec, also=task[FRESH])
     spark = SparkSession.builder.getOrCreate()
-    batch, records, seconds = None, 0, {}
+    batch, seconds, reports = None, dict[int, float](), dict[int, BatchReport]()
     reads_again = False
     try:
         built = load_build(Path(spec.job))(spark, spec)
@@ -68,7 +81,7 @@ def main(folder: Path) -> int:
         for batch in batches:
             began = time.monotonic()
             laying.lay(batch)
-            records += _execute(built, spec, batch)
+            reports[batch] = _execute(built, spec, batch)
             seconds[batch] = round(time.monotonic() - began, 3)
     except Exception as error:  # whatever the job or Spark raises is what the person needs to see
         failed = failure(
@@ -77,12 +90,21 @@ def main(folder: Path) -> int:
         problem = {"batch": batch, "error": f"{type(error).__name__}: {error}", FAILURE: asdict(failed)}
         files.write_document(folder / PROBLEM, redacted(problem))
         return 1
-    files.write_document(folder / DONE, {"seconds": seconds, "records": records, READS_AGAIN: reads_again})
+    done = {
+        "seconds": seconds,
+        "records": sum(report.rows for report in reports.values()),
+        READS_AGAIN: reads_again,
+        REPORTS: {batch: asdict(report) for batch, report in reports.items()},
+    }
+    files.write_document(folder / DONE, done)
     return 0
 
 
 def _plan(folder: Path, task: Mapping[str, Any], run: Location, places: Places) -> tuple[Laying, Iterable[int]]:
     """What lays the plans of the batches, and the batches."""
+    if task[GROUPS] is not None:
+        groups = {int(batch): (first, last) for batch, (first, last) in task[GROUPS].items()}
+        return MergedLaying(run, task["source"], places, groups=groups), task["batches"]
     if not task[FOLLOWS]:
         return Laying(run, task["source"], places), task["batches"]
     source, connection = task["source"], task["connection"]
@@ -110,15 +132,17 @@ def _execute_script(folder: Path, twin: ScriptTwin) -> int:
     return 0
 
 
-def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
-    """Execute the batch whose plan was written; returns its input records."""
+def _execute(built: Any, spec: StreamSpec, batch: int) -> BatchReport:
+    """Execute the batch whose plan was written; returns what Spark reports of it."""
     query = start_query(built, spec, batch_writer(spec, token=1), trigger=ONE_BATCH)
     await_batch("the query", query, spec.checkpoint, batch)
     generated = isinstance(spec.source, GeneratedSource)
-    return sum(
-        source["numInputRows"]  # Spark 3.5 gives dictionaries, and the classes of later versions are some
-        for report in query.recentProgress
-        if report["batchId"] == batch
-        for source in report["sources"]
-        if generated or _CLOCK not in source["description"]
+    # Spark 3.5 gives dictionaries, and the classes of later versions are some
+    reports = [report for report in query.recentProgress if report["batchId"] == batch]
+    sources = [source for report in reports for source in report["sources"]]
+    operators = [operator for report in reports[:1] for operator in report["stateOperators"]]
+    return BatchReport(
+        rows=sum(each["numInputRows"] for each in sources if generated or _CLOCK not in each["description"]),
+        seconds=sum(report["durationMs"].get("triggerExecution", 0) for report in reports) / 1000,
+        state=sum(operator["memoryUsedBytes"] for operator in operators),
     )

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from streamwarden import disk
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.supervision.standby import ORPHANED_AFTER, StandbyRecord
 from streamwarden.services.fleet.launching.class_archive import write_rehearsal
@@ -46,24 +45,35 @@ def stand_by(folder: Path, job: Path) -> Any | None:
     Returns the session, for the job to find; None for a script, which opens its own.
     """
     record = StandbyRecord.from_document(files.read_document(folder / files.STANDBY) or {})
+    leader = record.leader_process
     session = warm_up(folder / files.TEMPORARY / "rehearsal", job)
-    waited = _await_promotion(folder, record.leader_process, jvm_clock())
-    say(f"promoted, after it had waited for {waited:.0f} s")
+    await_promotion(
+        folder,
+        promoted=lambda: files.read_lease(folder) is not None,
+        wanted=lambda: leader is None or bool(processes.is_alive(leader)),
+        ask=jvm_clock(),
+    )
     return session
 
 
 def warm_up(scratch: Path, job: Path) -> Any | None:
     """Open a session, run a query and import the job. What fails here fails again, with its report, in the driver."""
-    session: Any = SparkSession.builder.getOrCreate()
-    with _going_on("the rehearsal"):
-        _rehearse(session, scratch)
-        stop_state_stores(session)  # and their maintenance, whose interval the stream may want to be another one
+    session = rehearsed(scratch)
     if not has_build(job):
         session.stop()  # a script may open it with settings that only a new session takes
         return None
     with _going_on("the import of the job"):
         load_build(job)
     collect_garbage(session)
+    return session
+
+
+def rehearsed(scratch: Path) -> Any:
+    """A session that has run a query."""
+    session: Any = SparkSession.builder.getOrCreate()
+    with _going_on("the rehearsal"):
+        _rehearse(session, scratch)
+        stop_state_stores(session)  # and their maintenance, whose interval the stream may want to be another one
     return session
 
 
@@ -91,19 +101,21 @@ def _going_on(what: str) -> Any:
         say(f"{what} failed, and the standby waits all the same: {traceback.format_exc()}")
 
 
-def _await_promotion(folder: Path, leader: ProcessIdentity | None, ask: Callable[[], object]) -> float:
-    """Wait for the lease, at almost no cost; returns the seconds. Ends this process if its leader ended long ago."""
+def await_promotion(
+    folder: Path, *, promoted: Callable[[], bool], wanted: Callable[[], bool], ask: Callable[[], object]
+) -> None:
+    """Wait, at almost no cost. Ends this process if it was dismissed, or nobody has wanted it for `ORPHANED_AFTER`."""
     began = heard_of = time.monotonic()
     parent, asked = os.getppid(), 0.0
     os.mkfifo(folder / files.GO, disk.PRIVATE)
     pipe = os.open(folder / files.GO, os.O_RDWR | os.O_NONBLOCK)  # open for writing too, or it would be at its end
     wake = select.poll()
     wake.register(pipe, select.POLLIN)
-    while files.read_lease(folder) is None:
+    while not promoted():
         now = time.monotonic()
         if now - asked >= ASK_EVERY:
             asked = _answered(folder, ask, now)
-        if leader is None or processes.is_alive(leader):
+        if wanted():
             heard_of = now
         if os.getppid() != parent or (folder / files.DISMISSED).exists():
             os._exit(0)
@@ -111,7 +123,7 @@ def _await_promotion(folder: Path, leader: ProcessIdentity | None, ask: Callable
             os._exit(0)
         wake.poll(LOOK_EVERY * 1000)
     os.close(pipe)
-    return time.monotonic() - began
+    say(f"promoted, after it had waited for {time.monotonic() - began:.0f} s")
 
 
 def _answered(folder: Path, ask: Callable[[], object], now: float) -> float:

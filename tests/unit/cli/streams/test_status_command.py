@@ -39,6 +39,22 @@ def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None
     assert (stream["stream"], stream["state"], stream["health"]) == ("a", "new", "UNKNOWN")
 
 
+def test_the_group_of_a_stream_is_shown(cli: CommandLine) -> None:
+    cli.project.stream("a", "group: small")
+    cli.project.stream("b")
+    assert [stream["group"] for stream in cli("status", "--json").json["streams"]] == ["small", ""]
+    assert "small" in cli("status", "--wide", "--all").out
+
+
+def test_a_stream_that_differs_from_its_group_is_broken_and_no_other(cli: CommandLine) -> None:
+    for name in ("b", "c"):
+        cli.project.stream(name, "group: small")
+    cli.project.stream("a", "group: small\nspark: {master: 'local[7]'}")
+    states = {stream["stream"]: stream["state"] for stream in cli("status", "--json").json["streams"]}
+    assert states == {"a": "broken", "b": "new", "c": "new"}
+    assert "equal settings of the JVM in all streams of a group" in cli("validate").out.replace("\n", " ")
+
+
 def test_malformed_rows_are_reported_beside_the_rows(cli: CommandLine) -> None:
     """As the share of the newest batches: a total since the first start says nothing of today."""
     cli.project.stream("a", "quarantine: quarantine/a")

@@ -182,7 +182,7 @@ def test_a_fork_from_the_beginning_has_all_of_the_input_and_nothing_else(
 
 def test_the_forked_spec_ends_by_itself_and_touches_nothing_of_the_original(origin: StreamSpec, tmp_path: Path) -> None:
     options = {"cleanSource": "archive", "sourceArchiveDir": "/archive", "multiLine": "true", "FileNameOnly": "false"}
-    given = replace(origin, source=replace(origin.source, options=options), quarantine="/quarantine")
+    given = replace(origin, source=replace(origin.source, options=options), quarantine="/quarantine", group="small")
     spec = fork(given, into=tmp_path / "fork", rewind="all").spec
     assert spec.name == "minutes__fork"
     assert (spec.trigger.available_now, spec.trigger.processing_time) == (True, None)
@@ -190,6 +190,7 @@ def test_the_forked_spec_ends_by_itself_and_touches_nothing_of_the_original(orig
     places = (spec.checkpoint, spec.sink.path, spec.source.path, spec.quarantine)
     assert all(str(place).startswith(f"{tmp_path}/fork/") for place in places)
     assert spec.job == origin.job
+    assert spec.group is None, "what breaks the fork must not break a neighbour of its origin"
 
 
 def test_too_far_back_says_how_far_is_possible(origin: StreamSpec, tmp_path: Path) -> None:

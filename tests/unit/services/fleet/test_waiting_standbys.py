@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,7 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.lease import Claim, Lease
-from streamwarden.lifecycle.supervision.standby import ANSWERED_WITHIN, Fit, StandbyRecord
+from streamwarden.lifecycle.supervision.standby import ANSWERED_WITHIN, Fit
 from streamwarden.services.fleet.standbys.waiting import (
     changed,
     dismiss,
@@ -27,50 +25,14 @@ from streamwarden.services.fleet.standbys.waiting import (
     waiting,
 )
 from support.spark.drivers import until
-
-FIT = Fit(file="a", code="b", environment="c", command="d")
-LEASE = Lease(
-    stream="counts",
-    holder="counts-1",
-    claims=(Claim("stream:counts", 2),),
-    process=None,
-    acquired_at=1.0,
-    renewed_at=1.0,
-    expires_at=31.0,
-)
-
-
-class Standbys:
-    """The folder of a stream's drivers; `add` puts a standby into it."""
-
-    def __init__(self, drivers: Path) -> None:
-        self.drivers = drivers
-        self.children: list[subprocess.Popen[bytes]] = []
-
-    def add(self, name: str, fit: Fit = FIT, *, ready: bool = True) -> Path:
-        folder = self.drivers / name
-        folder.mkdir(parents=True)
-        child = subprocess.Popen(["sleep", "600"])
-        self.children.append(child)
-        process = processes.identity(child.pid)
-        assert process is not None
-        files.write_process(folder, process)
-        record = StandbyRecord(
-            stream="counts", leader="counts-0", leader_process=None, prepared_at=0.0, fit=fit, watched={}
-        )
-        files.write_document(folder / files.STANDBY, record.to_document())
-        if ready:
-            (folder / files.READY).touch()
-        return folder
+from support.streams.standbys import FIT, LEASE, Standbys
 
 
 @pytest.fixture
 def standbys(tmp_path: Path) -> Iterator[Standbys]:
     made = Standbys(tmp_path / "drivers" / "counts")
     yield made
-    for child in made.children:
-        child.kill()
-        child.wait()
+    made.close()
 
 
 def test_a_launch_takes_one_that_fits_and_no_other_launch_can(standbys: Standbys) -> None:

@@ -26,7 +26,7 @@ from streamwarden.services.overview.rows import (
 
 OURS = {
     *("stream", "dag_id", "check", "title", "unit", "shown", "limits", "run_id", "drill", "verdict", "name"),
-    *("health_causes", "metrics", "muted"),
+    *("health_causes", "metrics", "muted", "pool", "group"),
 }
 """Fields whose texts the platform writes, or checks: names, numbers for a person, and words of its own."""
 VERDICT = Verdict(stream="orders", check="state_size", status=Status.OK, at=1.0, value=1e6, unit="bytes", reason="fine")

@@ -14,6 +14,8 @@ import pytest
 from streamwarden.adapters.processes import with_variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import read_whole_log
+from streamwarden.checkpoint.formats.logs import offsets
+from streamwarden.checkpoint.formats.sources import log_offset
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.config.stored_spec import spec_to_dict
 from streamwarden.drills.records.sections import ForkSpec, OracleKind
@@ -25,7 +27,7 @@ from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparison import watermark_problems
-from streamwarden.services.twins.plan_replay import FollowingLaying, Laying, batches_of, follow
+from streamwarden.services.twins.plan_replay import FollowingLaying, Laying, MergedLaying, batches_of, follow
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack, rewrite, stream_of
 
@@ -225,3 +227,25 @@ def test_a_process_of_a_twin_whose_drill_was_killed_is_ended(origin: StreamSpec,
         for process in (left, other):
             process.kill()
             process.wait()
+
+
+def test_a_longer_trigger_has_the_input_of_several_batches_under_the_first_ones_watermark(
+    origin: StreamSpec, tmp_path: Path
+) -> None:
+    view = made(origin, tmp_path / "data", 4, JOB, TWIN)
+    twin = making.make(view.spec, tmp_path / "data" / "drills" / RUN / making.TWIN, 1, rewound=True)
+    groups = {LAST - 3: (LAST - 3, LAST - 1), LAST - 2: (LAST, LAST)}
+    laying = MergedLaying(open_path(origin.checkpoint), origin.source.path, twin.places, groups=groups)
+    theirs, own = (open_path(checkpoint) for checkpoint in (origin.checkpoint, twin.spec.checkpoint))
+    for batch, (first, last) in groups.items():
+        laying.lay(batch)
+        plan = offsets(own, batch)
+        assert (plan.sources, plan.conf) == (offsets(theirs, last).sources, offsets(theirs, last).conf)
+        assert (plan.watermark_ms, plan.timestamp_ms) == (
+            offsets(theirs, first).watermark_ms,
+            offsets(theirs, last).timestamp_ms,
+        )
+        Path(twin.spec.checkpoint, "commits", str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    assert offsets(theirs, LAST - 1).watermark_ms > offsets(theirs, LAST - 3).watermark_ms
+    read = read_whole_log(own / f"sources/0/{log_offset(offsets(theirs, LAST).sources[0])}")
+    assert all(twin.places.input in line for line in read.lines)

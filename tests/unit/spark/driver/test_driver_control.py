@@ -12,8 +12,9 @@ from streamwarden.errors import JobError, LeaseHeld, LeaseLost, StoreError, Stre
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.location import plain_path, same_place
 from streamwarden.lifecycle.supervision.stop import StopRequest
-from streamwarden.spark.driver.control import Ending, Reason, cap_log, folder_bytes
+from streamwarden.spark.driver.control import Ending, Reason, folder_bytes
 from streamwarden.spark.driver.start_gate import as_ours
+from streamwarden.spark.log import cap_log
 from streamwarden.spark.programs.driver import ended, turned_away
 from streamwarden.spark.sinks import start_query, trigger_options
 from streamwarden.stream.spec import StreamSpec, TriggerSpec

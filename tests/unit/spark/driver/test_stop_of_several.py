@@ -16,6 +16,7 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.spark.driver import control as module
 from streamwarden.spark.driver.control import Control, Ending, Reason
+from streamwarden.spark.groups.engine import Engine
 from streamwarden.spark.internals.graceful import Stop
 from streamwarden.spark.internals.listener import QueryTerminated
 from streamwarden.stream.spec import StreamSpec
@@ -83,7 +84,8 @@ def control_of(pair: tuple[Query, ...], folder: Path, link: Link | None = None, 
     others: Any = link
     sessions: Any = Queries(*pair)
     jvm = ProcessIdentity("h", 1, 1)
-    return Control(spec, folder, link=others, sessions=sessions, registry=others, jvm=jvm, finish=lambda: None)
+    engine = Engine(process=jvm, jvm=jvm)
+    return Control(spec, folder, link=others, sessions=sessions, registry=others, engine=engine, finish=lambda: None)
 
 
 def test_a_query_with_a_long_batch_holds_up_no_other_and_spark_waits_for_it(

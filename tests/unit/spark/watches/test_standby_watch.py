@@ -22,7 +22,8 @@ from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.services.fleet.standbys.waiting import signature
 from streamwarden.spark.driver.control import Ending, Reason
 from streamwarden.spark.driver.store_link import StoreLink
-from streamwarden.spark.standby.watch import LONGEST_PAUSE, PREPARED_WITHIN, Asked, StandbyWatch, restarts
+from streamwarden.spark.standby.keeper import LONGEST_PAUSE, PREPARED_WITHIN, Asked, restarts
+from streamwarden.spark.standby.watch import StandbyWatch
 from streamwarden.stream.spec import Standby, StreamSpec
 
 

@@ -32,7 +32,7 @@ class SqlIncidentRepository(Repository):
         return self._read(_OPEN, stream)
 
     def alarming(self) -> Sequence[Incident]:
-        """Unresolved incidents of the streams that should not be stopped, oldest first.
+        """Unresolved incidents of the streams that should not be stopped, oldest first. Advice is no alarm.
 
         Both are read in one transaction, so a stop that was requested before silences every incident of its stream.
         """
@@ -40,7 +40,7 @@ class SqlIncidentRepository(Repository):
 
         def select(connection: Connection) -> tuple[Incident, ...]:
             silent = frozenset(connection.execute(stopped).scalars())
-            opened = map(_incident, connection.execute(_OPEN))
+            opened = map(_incident, connection.execute(_OPEN.where(incidents.c.status != Status.ADVICE.value)))
             return tuple(incident for incident in opened if owner(incident.stream) not in silent)
 
         return self._database.read(select)

@@ -30,7 +30,7 @@ def fleet(request: Request, user: GetUserDep, space: SpaceDep, chosen: Annotated
         hosts=() if part else readable_fleet.hosts(space, user),
         chosen=chosen,
         states=get_args(State),
-        healths=[status.value for status in Status],
+        healths=[status.value for status in Status if status is not Status.ADVICE],
         tags=shown.tags,
         now=shown.at,
         last=shown.last,

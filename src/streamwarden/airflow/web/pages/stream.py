@@ -17,7 +17,8 @@ from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.check_relations import DRILL
 from streamwarden.health.incidents.consequences import folded, grouped
-from streamwarden.health.verdict import ALARMS
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.verdict import ALARMS, Status
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.services.analysis.history import history
 from streamwarden.services.incidents.handling import handling
@@ -69,6 +70,7 @@ def stream(
         documented=DOCUMENTED_CHECKS,
         alarms=_alarms(row),
         told=told_by(row.state),
+        advised=_advised(space, row.stream),
         may=allowed_of(VERBS, user, "POST"),
         drills=_drills(space, stream, user),
         audits=_audits(space, stream, user),
@@ -111,6 +113,12 @@ def _alarms(row: StreamRow) -> dict[str, tuple[str, ...]]:
         return {}
     metrics = sorted(row.metrics.values(), key=lambda metric: -metric.status.rank)
     return folded((*told_by(row.state), *(metric.check for metric in metrics if metric.status in ALARMS)))
+
+
+def _advised(space: Workspace, stream: str) -> dict[str, Incident]:
+    """The open incidents of settings that cost too much, by the health check that judges the same."""
+    incidents = space.store.incidents.open(stream)
+    return {str(found.evidence.get("cures")): found for found in incidents if found.status is Status.ADVICE}
 
 
 def _drills(space: Workspace, stream: str, user: Any) -> dict[str, bool]:

@@ -65,6 +65,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
+    from streamwarden.config.project.standbys import FILE as STANDBYS
+    from streamwarden.config.project.standbys import load_standbys
     from streamwarden.services.drilling.drillable import require_target
     from streamwarden.services.fleet.readable_places import unreadable_place
 
@@ -100,6 +102,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     for kind, file, load in (
         ("thresholds", THRESHOLDS, load_thresholds),
         ("notifications", NOTIFICATIONS, load_notifications),
+        ("standbys", STANDBYS, load_standbys),
     ):
         try:
             with isolated(str(file)):

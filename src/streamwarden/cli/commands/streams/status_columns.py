@@ -90,6 +90,8 @@ COLUMNS: Final = (
     Column("incidents", _incidents, right=True, wide=True),
     Column("batches", lambda status, _: number(status.batches), right=True, wide=True),
     Column("standby", lambda status, _: status.standby or NONE, wide=True),
+    Column("pool", lambda status, _: status.pool or NONE, wide=True),
+    Column("group", lambda status, _: status.group or NONE, wide=True),
     Column("executors", _executors, wide=True),
     Column("pid", lambda status, _: NONE if status.pid is None else str(status.pid), right=True, wide=True),
 )

@@ -6,7 +6,7 @@ from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, Val
 from streamwarden.health.check_relations import NOT_RUNNING
 from streamwarden.health.signals.executors import ExecutorSnapshot, executor_snapshots, has_executors
 from streamwarden.health.signals.hysteresis import MEMORY, RAISE, RECENT, judge_series, settle
-from streamwarden.health.signals.series import FRESH, STANDBY_BYTES, latest_measured, measured, reports
+from streamwarden.health.signals.series import BESIDE, FRESH, latest_measured, measured, reports
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.units import GB, format_size
@@ -27,8 +27,9 @@ def _driver(window: Window, thresholds: Thresholds) -> Verdict:
     newest = latest_measured(window, "resident_bytes")
     if newest is None or window.driver_alive is False:
         return CHECK.verdict(window, Status.UNKNOWN, _why_not(window))
-    state, standby = _state_in_driver(window), latest_measured(window, STANDBY_BYTES)
-    beside = 0.0 if standby is None else standby.value
+    state = _state_in_driver(window)
+    standbys = [taken for name in BESIDE if (taken := latest_measured(window, name)) is not None]
+    beside = sum(taken.value for taken in standbys)
     observations = [
         (measurement.at, max(0.0, measurement.value - state) + beside)
         for measurement in measured(window, "resident_bytes", MEMORY)
@@ -36,10 +37,10 @@ def _driver(window: Window, thresholds: Thresholds) -> Verdict:
     what = f"resident memory without state ({format_size(state)}) is"
     if has_executors(window.spec):
         what = "the driver's resident memory is"
-    elif standby is not None:
+    elif standbys:
         what = f"resident memory without state ({format_size(state)}), with the standby's {format_size(beside)}, is"
     evidence: dict[str, object] = {"resident_bytes": newest.value, "state_memory_bytes": state, "source": newest.source}
-    if standby is not None:
+    if standbys:
         evidence["standby_bytes"] = beside
     return judge_series(CHECK, window, thresholds, observations, what=what, where="at", evidence=evidence, lasting=True)
 
@@ -116,7 +117,9 @@ CHECK = Check(
         "by the runner about every ten seconds). With a local master minus state memory: "
         "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
         "because RocksDB's value rises and falls with its memtables (nothing is subtracted for a driver of several "
-        "queries). If the stream has a warm standby, its newest `standby_resident_bytes` is added. "
+        "queries). In a group it is the driver's Python process and an equal share of the group's JVM and what that "
+        "started. If the stream has a warm standby, its newest `standby_resident_bytes` is added, and if it has a pool "
+        "of them, the newest `pool_resident_bytes`: its share of what they have. "
         "On a cluster the state is in the executors, and each of them is judged too: the resident memory "
         "in its newest heartbeat at which it ran a task (`ProcessTreeJVMRSSMemory` + `ProcessTreePythonRSSMemory` of "
         "`executorUpdates` in Spark's `SparkListenerExecutorMetricsUpdate`, without `ProcessTreeOtherRSSMemory`, which "

@@ -7,6 +7,7 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease, Liveness
+from streamwarden.services.fleet.departures import is_leaving
 
 
 def is_alive(
@@ -41,10 +42,13 @@ def process_alive(
 ) -> bool | None:
     """Whether the process of the folder's driver lives; None if it cannot be seen, or was not started yet.
 
+    A driver of a group lives as long as a query of it may run in the group's JVM.
+
     Args:
         process: as it was recorded; None: as the supervisor process wrote it into the folder.
     """
     if (folder / files.EXIT).exists():
         return False
     identity = process or files.read_process(folder)
-    return None if identity is None else alive(identity)
+    lives = None if identity is None else alive(identity)
+    return is_leaving(folder) if lives is False else lives

@@ -6,7 +6,7 @@ Two launches with the same code have the same document, so a difference shows wh
 import hashlib
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -29,11 +29,24 @@ def code_of(spec: StreamSpec) -> dict[str, Any]:
     A file that cannot be read is left out: the launch does not depend on it. Raises ConfigError for an environment that
     the stream names and that cannot run a driver.
     """
-    contents = files_of(Path(spec.job))
-    project = () if spec.spark.maven is None else sources(Path(spec.spark.maven))
-    for shipped in (*map(Path, spec.spark.py_files), *project):
+    return _code(spec, files_of(Path(spec.job)) | _shipped(spec.spark))
+
+
+def shipped_code_of(spec: StreamSpec) -> dict[str, Any]:
+    """`code_of` without the job and the modules beside it. Raises ConfigError."""
+    return _code(spec, _shipped(spec.spark))
+
+
+def _shipped(spark: SparkSpec) -> dict[Path, bytes]:
+    contents = {}
+    project = () if spark.maven is None else sources(Path(spark.maven))
+    for shipped in (*map(Path, spark.py_files), *project):
         with suppress(OSError):
             contents[shipped] = shipped.read_bytes()
+    return contents
+
+
+def _code(spec: StreamSpec, contents: Mapping[Path, bytes]) -> dict[str, Any]:
     here = spec.spark.deploy_mode is DeployMode.CLIENT
     return {
         "files": {

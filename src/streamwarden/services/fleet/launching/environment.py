@@ -55,6 +55,11 @@ def inherited(
     }
 
 
+def common(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `environ` that every driver gets, whatever its stream."""
+    return {name: value for name, value in environ.items() if name in BY_NAME or _is_common(name)}
+
+
 def declared(environ: Mapping[str, str], spec: StreamSpec) -> dict[str, str]:
     """The variables that the stream's file names. Raises ConfigError if one of them is not set."""
     _require(environ, spec)

@@ -149,19 +149,35 @@ def write_folder(
     files.write_document(folder / files.CODE, code_of(spec))
     if is_kept(spec):
         files.write_document(folder / files.LAUNCH, {"command": None if command is None else list(command)})
+    write_properties(folder, spec, {**(more or {}), **driver_settings(spec, folder, data, environment)})
+
+
+def driver_settings(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """`settings_of`, and what a template of a pod in `folder` adds. Raises ProcessError."""
+    return _template(spec, folder) | settings_of(spec, folder, data, environment)
+
+
+def settings_of(spec: StreamSpec, folder: Path, data: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings for a driver whose folder is `folder`, which need not exist. They may hold secrets.
+
+    Raises ProcessError if the stream needs jars that are missing.
+    """
     runs_in = environment_of(spec.spark)
     flags = class_archive.flags(runs_in, Path(environment["JAVA_HOME"]))
     conf = named_in(driver_properties(spec, folder, python=runs_in.python, jvm_flags=flags), runs_in.minor)
     conf.setdefault("spark.sql.warehouse.dir", to_hadoop(str(working_folder(spec, data) / "warehouse")))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
-    conf = _template(spec, folder) | conf
+    return with_connector(spec, conf, runs_in.minor)
+
+
+def write_properties(folder: Path, spec: StreamSpec, conf: dict[str, str]) -> None:
+    """Write Spark's settings; a JVM option that holds a secret goes into a file of its own."""
     if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
         conf, options = secret_options(conf, folder)
         if options is not None:
             files.write_text(folder / files.OPTIONS, options)
-    properties = {**(more or {}), **with_connector(spec, conf, runs_in.minor)}
-    files.write_text(folder / files.PROPERTIES, properties_text(properties))
+    files.write_text(folder / files.PROPERTIES, properties_text(conf))
 
 
 def _template(spec: StreamSpec, folder: Path) -> dict[str, str]:
@@ -213,21 +229,7 @@ def spawn(
     Raises:
         ProcessError: the supervisor process did not start a driver in time.
     """
-    runs_in = environment_of(spec.spark)
-    runner = runs_in.programs / RUNNER.name
-    argv = submit_command(spec, folder, runner=runner, spark_submit=runs_in.submit, prefix=command)
-    launch = subprocess.Popen(
-        # -P: a module in the working directory must not hide one of the same name.
-        [sys.executable, "-P", "-m", supervisor_process.__name__, str(folder), "--", *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        close_fds=True,
-        cwd=working_folder(spec, data),  # relative paths of a job are below it, as those of its stream's file are
-        env={**environment, FOLDER_VARIABLE: str(folder)},
-    )
-    launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
+    begin(_command(spec, folder, command), folder, working_folder(spec, data), environment)
 
     def has_begun() -> bool:
         return files.read_process(folder) is not None or (folder / files.EXIT).exists()
@@ -240,3 +242,28 @@ def spawn(
         where=str(folder),
         next_step=f"read {files.LOG} there, then start the stream again",
     )
+
+
+def _command(spec: StreamSpec, folder: Path, prefix: Sequence[str] | None) -> list[str]:
+    """The argv of a driver: spark-submit's, or in a group the Python process alone, whose JVM runs already."""
+    runs_in = environment_of(spec.spark)
+    runner = runs_in.programs / RUNNER.name
+    if spec.group is None:
+        return submit_command(spec, folder, runner=runner, spark_submit=runs_in.submit, prefix=prefix)
+    return [runs_in.python, "-P", str(runner), str(folder)]
+
+
+def begin(command: Sequence[str], folder: Path, working: Path, environment: Mapping[str, str]) -> None:
+    """Start the supervisor process of `folder`, which starts the command in the working folder."""
+    launch = subprocess.Popen(
+        # -P: a module in the working directory must not hide one of the same name.
+        [sys.executable, "-P", "-m", supervisor_process.__name__, str(folder), "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+        cwd=working,  # relative paths of a job are below it, as those of its stream's file are
+        env={**environment, FOLDER_VARIABLE: str(folder)},
+    )
+    launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once

@@ -22,6 +22,7 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.supervision.heartbeat import Silence, killed_unresponsive
+from streamwarden.services.fleet.departures import await_departure
 from streamwarden.stream.spec import RestartPolicy
 
 POLL: Final = 0.25
@@ -43,8 +44,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def see_through(folder: Path, command: Sequence[str]) -> None:
-    """Start `command`, wait for its end and write `exit.json`; then record the exit in the store, if it answers."""
-    own = processes.identity(os.getpid())
+    """Start `command`, wait for its end and write `exit.json`; then record the exit in the store, if it answers.
+
+    A standby of a pool gets the folder of a driver when it is promoted.
+    """
+    home, own = folder, processes.identity(os.getpid())
     if own is not None:
         files.write_document(folder / files.SUPERVISOR, dataclasses.asdict(own))
     try:
@@ -73,6 +77,8 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
     while child.poll() is None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
+            if folder == home and (folder := files.driver_of(home)) != home:
+                pulse, standby = _Pulse(folder, process) if process is not None else None, _Standby(folder)
             standby.turn(child.pid)
             _enforce(folder, child.pid, sent)
             if pulse is not None and signal.SIGKILL not in sent and (problem := pulse.probe()) is not None:
@@ -81,14 +87,18 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
     ended_at = time.time()
     # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
+    folder = files.driver_of(home)
     if standby.ended_unused():
         return
+    await_departure(folder)  # until then a driver of a group has not ended
     code = child.returncode
     files.write_document(
         folder / files.EXIT,
         {"exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": ended_at},
     )
     files.tidy(folder)
+    if folder != home:
+        _remove(home)
     _record_exit(folder)
 
 
@@ -137,23 +147,33 @@ class _Standby:
             processes.signal_members(group, signal.SIGKILL)
         if self._preparing is not None and self._preparing.poll() is not None:
             self._preparing = None
-        if self._preparing is None and (self._folder / files.WANTED).exists():
-            with contextlib.suppress(OSError):  # no room or no memory for it: the driver asks again
-                (self._folder / files.WANTED).unlink()
-                self._preparing = _start(self._folder, [sys.executable, "-P", "-m", _PREPARING, str(self._folder)])
+        for wanted, module in _PREPARING.items():
+            if self._preparing is None and (self._folder / wanted).exists():
+                with contextlib.suppress(OSError):  # no room or no memory for it: the driver asks again
+                    (self._folder / wanted).unlink()
+                    self._preparing = _start(self._folder, [sys.executable, "-P", "-m", module, str(self._folder)])
 
     def ended_unused(self) -> bool:
         """Whether a standby ended that no launch took: nothing is recorded of it, and its folder goes."""
-        files.settle_standby(self._folder, files.DISMISSED)
-        if not (self._folder / files.DISMISSED).exists():
+        if files.driver_of(self._folder) != self._folder:
             return False
-        with contextlib.suppress(OSError):
-            disk.remove_folder(self._folder, below=self._folder.parent.parent)
+        files.settle_standby(self._folder, files.DISMISSED)
+        if not files.is_pooled(self._folder) and not (self._folder / files.DISMISSED).exists():
+            return False
+        _remove(self._folder)
         return True
 
 
-_PREPARING: Final = "streamwarden.services.fleet.standbys.preparing"
-"""The module that prepares a standby. This process does not import it: it waits for weeks."""
+_PREPARING: Final = {
+    files.WANTED: "streamwarden.services.fleet.standbys.preparing",
+    files.POOL_WANTED: "streamwarden.services.fleet.standbys.filling",
+}
+"""The modules that prepare a standby. This process does not import them: it waits for weeks."""
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        disk.remove_folder(folder, below=folder.parent.parent)
 
 
 class _Pulse:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,16 @@ from streamwarden.stream.spec import StreamSpec
 
 def main(argv: Sequence[str]) -> int:
     """Prepare a standby of the driver of the folder `argv[0]`; what goes wrong is in that driver's log."""
+    return carry_out(prepare, Path(argv[0]))
+
+
+def carry_out(act: Callable[[Path, Mapping[str, str]], object], driver: Path) -> int:
+    """The program that a driver's supervisor process starts to prepare a standby: an exit code, and what went wrong in
+    the driver's log."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # the supervisor process blocks it, for itself alone
     remember_all(os.environ)
     try:
-        prepare(Path(argv[0]), os.environ)
+        act(driver, os.environ)
     except (StreamwardenError, OSError) as error:
         print(f"streamwarden: no standby was prepared: {error}", file=sys.stderr, flush=True)
         return 1
@@ -47,7 +53,7 @@ def prepare(leader: Path, environ: Mapping[str, str]) -> Path | None:
 
     Raises ConfigError for a stream's file that is broken, ProcessError if the process cannot be started.
     """
-    spec = _spec(leader)
+    spec = next_spec(leader)
     if not is_kept(spec):
         return None
     data, url = leader.parents[2], environ["STREAMWARDEN_STORE_URL"]
@@ -73,7 +79,6 @@ def _begin(
 ) -> Path:
     now = time.time()
     folder = driver_folders(data, spec.name) / new_driver_id(spec.name, now)
-    write_folder(spec, folder, data, environment, command=command)
     record = StandbyRecord(
         stream=spec.name,
         leader=leader,
@@ -82,6 +87,19 @@ def _begin(
         fit=fit(spec, environment, command),
         watched=watched(spec),
     )
+    return begin_standby(spec, folder, data, environment, command, record)
+
+
+def begin_standby(
+    spec: StreamSpec,
+    folder: Path,
+    data: Path,
+    environment: Mapping[str, str],
+    command: Sequence[str] | None,
+    record: StandbyRecord,
+) -> Path:
+    """Start a process that waits in `folder`; returns the folder. Raises ProcessError if it cannot be started."""
+    write_folder(spec, folder, data, environment, command=command)
     files.write_document(folder / files.STANDBY, record.to_document())
     spawn(spec, folder, data, command, environment)
     return folder
@@ -93,7 +111,7 @@ def watched(spec: StreamSpec) -> dict[str, tuple[int, ...]]:
     return {path: signature(Path(path)) for path in dict.fromkeys(filter(None, paths))}
 
 
-def _spec(leader: Path) -> StreamSpec:
+def next_spec(leader: Path) -> StreamSpec:
     """The stream as the next driver is launched with it: as its leader was, or as its file is since that was changed.
 
     A launch in Airflow adds what the operator and the connection say, which is known from the leader alone.

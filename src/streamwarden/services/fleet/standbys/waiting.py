@@ -55,10 +55,12 @@ def _answered_at(folder: Path) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The standby that a launch took; None, and then `because` says why those that waited were not."""
+    """The standby that a launch took; None, and then `because` says why those that waited were not. `pooled`: it is of
+    a pool, and not yet in the folder of a driver."""
 
     folder: Path | None = None
     because: str = ""
+    pooled: bool = False
 
 
 def take(drivers: Path, fit: Fit, now: float) -> Choice:
@@ -85,6 +87,11 @@ def _unfit(standby: WaitingStandby, fit: Fit, now: float) -> str:
 def promote(folder: Path, lease: Lease) -> None:
     """Give the lease to a standby that was taken, and wake it."""
     files.write_lease(folder, lease)
+    wake(folder)
+
+
+def wake(folder: Path) -> None:
+    """Have a standby look at once whether it was promoted."""
     with contextlib.suppress(OSError):  # it looks for the lease by itself, too, once a second
         handle = os.open(folder / files.GO, os.O_WRONLY | os.O_NONBLOCK)
         try:

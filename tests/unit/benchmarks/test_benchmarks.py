@@ -140,7 +140,18 @@ def test_each_benchmark_has_a_quick_run_with_arguments_that_it_takes() -> None:
     lines = [line.split() for line in (BENCHMARKS / "quick.txt").read_text().splitlines() if not line.startswith("#")]
     assert sorted(line[0] for line in lines) == sorted(path.parent.name for path in BENCHMARKS.glob("*/run.py"))
     for name, *arguments in lines:
-        script = (BENCHMARKS / name / "run.py").read_text()
+        script = "".join(path.read_text() for path in (BENCHMARKS / name).glob("*.py"))
         unknown = [word for word in arguments if word.startswith("--") and f'"{word}"' not in script]
         assert not unknown, f"{name} has no {unknown}"
         assert arguments, f"{name} would run in full"
+
+
+def test_a_group_is_compared_by_its_memory_and_by_the_processor_time_of_a_batch() -> None:
+    """A way that commits half as many batches with half the processor is no cheaper."""
+    groups = load("groups")
+    one = groups.Cost(started=20.0, memory=1_000_000_000, processor=0.2, batches=2.0, processes=8)
+    each = groups.Cost(started=60.0, memory=4_000_000_000, processor=0.4, batches=4.0, processes=16)
+    table = groups.report({"one group": one, "a JVM each": each}, 4)
+    assert "| one group | 1.00 GB | 0.20 | 2.0 | 20 s | 8 |" in table
+    assert "the group needs 0.25 of the memory, and a batch of it 1.00 of the processor time" in table
+    assert "250 MB and 1000 MB a stream" in table

@@ -1,0 +1,1 @@
+"""Files of `config/` that hold for the whole project."""

@@ -1,0 +1,1 @@
+"""Groups: streams that share one JVM."""
