@@ -25,9 +25,9 @@ from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.window import Window
 from streamwarden.services.monitoring.health_monitor import LOOK_BACK, HealthMonitor
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from simulated import NOW, STEP, lay_out, make_window
+from benchmarks.simulated import NOW, STEP, lay_out, make_window
 
 GOAL = 1.0
 MINUTE = 60.0

@@ -2,12 +2,12 @@
 
     python benchmarks/health_round/run.py [--streams 10 100 1000 5000] [--pairs 3] [--compare SRC]
 
-Each stream commits six batches a minute, and the store has its newest hundred. An evaluator is a process of its own
-that remembers nothing of the round before, as the task of the health DAG; the one called `before`, with `--compare`,
-is of the version whose `src` folder is given. They take turns on one SQLite store: at each turn an evaluator judges
-two minutes in a row, and the second one counts, without its imports. Twenty checkpoints, which the streams share, lie
-on the disk and go on with each minute: 4 partitions of RocksDB with 440 files, 100 files of input. Of more than a
-thousand streams, each thousand has the batches of the first.
+Each stream commits six batches a minute, and the store has its newest hundred. The evaluator called `task` keeps
+nothing of the round before, as the task of the health DAG; `watch` keeps the batches that it has parsed, as the
+command does; `before`, with `--compare`, is a `task` of the version whose `src` folder is given. They take turns on one
+SQLite store: at each turn an evaluator judges two minutes in a row, and the second one counts, without its imports.
+Twenty checkpoints, which the streams share, lie on the disk and go on with each minute: 4 partitions of RocksDB with
+440 files, 100 files of input. Of more than a hundred streams, each hundred has the batches of the first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
@@ -34,9 +34,12 @@ from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StreamSpec
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-import simulated
+from benchmarks import simulated
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store.history.compact_rows import KeptBatches
 
 GOAL: Final = 2.0
 """Seconds of a core for a thousand streams."""
@@ -44,7 +47,7 @@ STORED: Final = 100
 EACH_MINUTE: Final = 6
 HOMES: Final = 20
 """Checkpoints on the disk."""
-OWN: Final = 1000
+OWN: Final = 100
 """Streams with batches of their own."""
 COLUMNS: Final = (
     "query_id, batch_id, run_id, at, planned_at, committed_at, started_at, executed, duration_ms, planning_ms"
@@ -59,9 +62,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--compare", type=Path, help="the src folder of another version")
     parser.add_argument("--evaluate", help=argparse.SUPPRESS)
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.evaluate:
-        answer_minutes(Path(chosen.evaluate), chosen.streams[0])
+        answer_minutes(Path(chosen.evaluate), chosen.streams[0], chosen.kind)
         return
     print("| streams | evaluator | CPU a round | a stream | peak memory |\n|---|---|---|---|---|")
     for streams in chosen.streams:
@@ -104,7 +108,7 @@ def measure(streams: int, pairs: int, other: Path | None) -> list[tuple[str, lis
     """(evaluator, CPU seconds of its rounds, its peak memory in bytes)"""
     with tempfile.TemporaryDirectory() as folder:
         minute = fill(Path(folder), streams)
-        evaluators = [start(kind, Path(folder), streams, other) for kind in ("before", "now")]
+        evaluators = [start(kind, Path(folder), streams, other) for kind in ("before", "task", "watch")]
         taking_turns = [evaluator for evaluator in evaluators if evaluator is not None]
         found: dict[str, list[dict[str, float]]] = {}
         for evaluator in taking_turns * pairs:
@@ -125,7 +129,7 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
     """None for another version if none is given."""
     if kind == "before" and other is None:
         return None
-    command = [sys.executable, __file__, "--evaluate", str(folder), "--streams", str(streams)]
+    command = [sys.executable, __file__, "--evaluate", str(folder), "--streams", str(streams), "--kind", kind]
     source = {"PYTHONPATH": str(other)} if kind == "before" else {}
     process = subprocess.Popen(
         command,
@@ -137,13 +141,14 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
     return Evaluator(kind, process)
 
 
-def answer_minutes(folder: Path, streams: int) -> None:
+def answer_minutes(folder: Path, streams: int, kind: str) -> None:
     """Evaluate at each time that comes on stdin."""
+    kept: dict[str, dict[str, KeptBatches]] = {"watch": {"kept": {}}}
     specs = [spec_of(folder, number) for number in range(streams)]
     with Store(f"sqlite:///{folder}/store.db") as store:
         for line in sys.stdin:
             before = time.process_time()
-            monitor = HealthMonitor(store, alive=lambda process: True)
+            monitor = HealthMonitor(store, alive=lambda process: True, **kept.get(kind, {}))
             monitor.evaluate(specs, float(line))
             cpu = time.process_time() - before
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -181,7 +186,7 @@ def add_batches(folder: Path, streams: int, minute: int) -> None:
 
 
 def copy_batches(folder: Path, streams: int, since: int) -> None:
-    """Give the streams beyond the first thousand the batches of these, from batch `since` on."""
+    """Give the streams beyond the first hundred the batches of these, from batch `since` on."""
     with closing(sqlite3.connect(folder / "store.db")) as connection, connection:
         for number in range(OWN, streams):
             connection.execute(

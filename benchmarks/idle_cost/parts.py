@@ -23,9 +23,9 @@ from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.workspace import DATA_VARIABLE, PROJECT_VARIABLE, STORE_VARIABLE
 from streamwarden.units import HOUR
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from simulated import KEPT, STEP, add_batch, history, input_of, lay_out_folders
+from benchmarks.simulated import KEPT, STEP, add_batch, history, input_of, lay_out_folders
 
 MINUTE: Final = 60.0
 

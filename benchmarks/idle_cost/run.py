@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from idle_cost.parts import Cost, ended, fill, start
+from benchmarks.idle_cost.parts import Cost, ended, fill, start
 
 GOAL: Final = 0.1
 """Of a core, for 100 streams."""

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from scale.part import Part, Sizes, child, verdict
+from benchmarks.scale.part import Part, Sizes, child, verdict
 
 GOAL = 2.0
 

@@ -16,10 +16,10 @@ from streamwarden.adapters.store import Store
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.sources.files import FilesSource
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-import simulated
-from scale.part import Part, Sizes, child, peak_memory, verdict
+from benchmarks import simulated
+from benchmarks.scale.part import Part, Sizes, child, peak_memory, verdict
 
 GOAL = 10.0
 BATCHES = 300

@@ -17,10 +17,10 @@ from streamwarden.adapters.store import Store
 from streamwarden.services.housekeeping import sweep
 from streamwarden.units import DAY, HOUR
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-import simulated
-from scale.part import Part, Sizes
+from benchmarks import simulated
+from benchmarks.scale.part import Part, Sizes
 
 GOAL: Final = 0.25
 OLD: Final = 120

@@ -13,10 +13,10 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from scale import dag_file, evaluation, housekeeping, triggers, writes
-from scale.part import Part, Sizes
+from benchmarks.scale import dag_file, evaluation, housekeeping, triggers, writes
+from benchmarks.scale.part import Part, Sizes
 
 PARTS: dict[str, Part] = {
     part.name: part for part in (dag_file.PART, evaluation.PART, triggers.PART, writes.PART, housekeeping.PART)

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from idle_cost import parts
-from scale.part import Part, Sizes, verdict
+from benchmarks.idle_cost import parts
+from benchmarks.scale.part import Part, Sizes, verdict
 
 GOAL = 0.2
 

@@ -27,10 +27,10 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.lease import Lease
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-sys.path.extend([str(REPOSITORY / "benchmarks"), str(REPOSITORY / "tests")])
+sys.path.extend([str(REPOSITORY), str(REPOSITORY / "tests")])
 
-import simulated  # noqa: E402
-from scale.part import Part, Sizes  # noqa: E402
+from benchmarks import simulated  # noqa: E402
+from benchmarks.scale.part import Part, Sizes  # noqa: E402
 
 from support.servers.postgres_server import running  # noqa: E402
 
