@@ -24,8 +24,9 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
@@ -37,9 +38,6 @@ from streamwarden.stream.spec import StreamSpec
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import simulated
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store.history.compact_rows import KeptBatches
 
 GOAL: Final = 2.0
 """Seconds of a core for a thousand streams."""
@@ -143,13 +141,14 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
 
 def answer_minutes(folder: Path, streams: int, kind: str) -> None:
     """Evaluate at each time that comes on stdin."""
-    kept: dict[str, dict[str, KeptBatches]] = {"watch": {"kept": {}}}
     specs = [spec_of(folder, number) for number in range(streams)]
     with Store(f"sqlite:///{folder}/store.db") as store:
+        monitor = partial(HealthMonitor, store, alive=lambda process: True)
+        if kind == "watch":
+            monitor = partial(monitor, kept={})
         for line in sys.stdin:
             before = time.process_time()
-            monitor = HealthMonitor(store, alive=lambda process: True, **kept.get(kind, {}))
-            monitor.evaluate(specs, float(line))
+            monitor().evaluate(specs, float(line))
             cpu = time.process_time() - before
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             print(json.dumps({"cpu": cpu, "memory": memory}), flush=True)
