@@ -164,8 +164,9 @@ class HealthMonitor:
                 changes += self._evaluate_group(group, now, previous, services, streams, seconds)
         judged_now = {(verdict.stream, verdict.check) for health in streams.values() for verdict in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
-        for gone in (self._kept or {}).keys() - streams.keys():
-            del (self._kept or {})[gone]
+        if self._kept is not None:
+            for gone in self._kept.keys() - streams.keys():
+                del self._kept[gone]
         return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
 
     def _evaluate_group(
