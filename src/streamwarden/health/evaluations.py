@@ -55,11 +55,13 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """Presentation of the last evaluation: one sentence, and whether it is late."""
+    """Presentation of the last evaluation: one sentence, and whether it is late. `after_age`: what the sentence says
+    after the age, for a page that keeps the age current itself."""
 
     at: float | None
     late: bool
     text: str
+    after_age: str = ""
 
 
 def late_evaluation(records: Iterable[EvaluationRecord], now: float) -> Verdict | None:
@@ -87,7 +89,8 @@ def last_round(records: Iterable[EvaluationRecord], now: float) -> LastRound:
         text = "No evaluation of all streams is recorded. Unpause the DAG `health`, or run `streamwarden watch`."
         return LastRound(at=None, late=True, text=text)
     age = max(0.0, now - newest.at)
-    text = f"Last evaluation {format_duration(age)} ago by {newest.evaluator.shown} on {newest.host}."
+    rest = f" by {newest.evaluator.shown} on {newest.host}."
     if age > STALE_AFTER:
-        text += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
-    return LastRound(at=newest.at, late=age > STALE_AFTER, text=text)
+        rest += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
+    text = f"Last evaluation {format_duration(age)} ago{rest}"
+    return LastRound(at=newest.at, late=age > STALE_AFTER, text=text, after_age=rest)
