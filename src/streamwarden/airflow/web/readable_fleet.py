@@ -34,6 +34,11 @@ class SeenFleet:
     rows: Sequence[StreamRow]
     tags: Sequence[str]
 
+    @property
+    def evaluation(self) -> LastRound | None:
+        """The last evaluation; None if the user may not know it."""
+        return None if self.last is HIDDEN else self.last
+
 
 def fleet(user: Any, chosen: Selection) -> SeenFleet:
     """The rows that `user` may read and that fit. Raises StreamwardenError."""

@@ -210,7 +210,7 @@ STATE_SETS: Final = (
 
 CHECK_STATUS: Final = Single(
     name="streamwarden_check_status",
-    help="Newest verdict of each check (label check): 0 OK, 1 UNKNOWN (no data), 2 WARNING, 3 CRITICAL",
+    help="Newest verdict of each check (label check) that applies: 0 OK, 1 UNKNOWN (no data), 2 WARNING, 3 CRITICAL",
 )
 STREAM_INFO: Final = Single(
     name="streamwarden_stream_info",

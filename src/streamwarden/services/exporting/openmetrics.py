@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from streamwarden.lifecycle.queries import SEPARATOR
 from streamwarden.services.exporting import metrics
-from streamwarden.services.overview.rows import StreamRow
+from streamwarden.services.overview.rows import Judgement, StreamRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,8 @@ def _check_statuses(rows: Sequence[StreamRow]) -> Family:
     family = GaugeMetricFamily(metrics.CHECK_STATUS.name, metrics.CHECK_STATUS.help, labels=(*metrics.LABELS, "check"))
     for row in rows:
         for metric in row.metrics.values():
-            family.add_metric((*_labels(row), metric.check), metric.status.rank)
+            if metric.status is not Judgement.NOT_APPLICABLE:
+                family.add_metric((*_labels(row), metric.check), metric.status.rank)
     return family
 
 
