@@ -87,7 +87,7 @@ def _states() -> str:
 def _checks() -> str:
     head = (
         f"`{CHECK_STATUS.name}` is the verdict of each check (label `check`): 0 is OK, 1 UNKNOWN (no data), 2 WARNING\n"
-        "and 3 CRITICAL. It already takes into account the thresholds that are in force for the stream. A check that has\n"
+        "and 3 CRITICAL. It takes the thresholds that are in force for the stream into account. A check that has\n"
         "nothing to judge, such as the state of a query that keeps none, has no series.\n"
         "These metrics have the values. One without a unit is a count, or a multiple of what the check names.\n"
     )

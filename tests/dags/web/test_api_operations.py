@@ -23,6 +23,7 @@ OPERATIONS = {
     "ask_for_assignment",
     "ask_for_deletion",
     "ask_for_look",
+    "audit_stream",
     "comment_on_incident",
     "end_mute",
     "get_advice",
@@ -56,6 +57,10 @@ OPERATIONS = {
     "plan_change",
     "plan_maintenance",
     "plan_maintenance_of_stream",
+    "restart_stream",
+    "start_drill",
+    "start_stream",
+    "stop_stream",
     "withdraw_acknowledgement",
 }
 """Generated clients name their functions after these: a name is added, and never changed."""

@@ -5,7 +5,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 
 from streamwarden.airflow.web import metrics, pages
-from streamwarden.airflow.web.api import fleet, handling, index, stream
+from streamwarden.airflow.web.api import fleet, handling, index, runs, stream
 from streamwarden.airflow.web.api.refusals import refusal_of
 from streamwarden.airflow.web.rendering import HEADERS, page
 from streamwarden.airflow.web.state import api as state_api
@@ -29,6 +29,8 @@ ROUTERS = (
     *fleet.ROUTERS,
     stream.router,
     handling.router,
+    runs.router,
+    runs.of_drills,
     state_api.router,
     changes_api.router,
     requests_api.router,

@@ -28,6 +28,7 @@ _REFUSALS: Final = {
     401: "no user is logged in",
     403: "the user may not read or do it",
     404: "there is no such stream, query, run or incident",
+    409: "the DAG that would do it is paused, or does it already",
     422: "a parameter is unknown, or has a value that it cannot have",
     503: "the store does not answer",
 }
