@@ -10,18 +10,21 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.services.exporting.metrics import (
     CHECK_METRICS,
     CHECK_STATUS,
+    COUNTS,
     FAILURES,
     METRICS,
     ROUND_AGE,
     ROWS_AGE,
     STATE_SETS,
     STREAM_INFO,
+    Counts,
     Metric,
     Single,
 )
 
 _SERIES: Final = (
     sum(len(each.words) for each in STATE_SETS)
+    + sum(len(each.kinds) for each in COUNTS)
     + len(METRICS)
     + len(CHECKS)  # their statuses
     + 1  # the information
@@ -65,8 +68,14 @@ def page() -> str:
 
 def _table(metrics: Iterable[Metric]) -> str:
     rows = [f"| `{each.sample}` | {_kind(each)} | {each.unit} | {each.help}{_whole(each)} |" for each in metrics]
+    rows += [_counted(each) for each in COUNTS]
     info = f"| `{STREAM_INFO.name}` | info | | {STREAM_INFO.help}: `dag_id`, `owner` |"
     return "\n".join(["| metric | type | unit | meaning |", "|---|---|---|---|", *rows, info]) + "\n"
+
+
+def _counted(counts: Counts) -> str:
+    kinds = ", ".join(f"`{kind}`" for kind in counts.kinds)
+    return f"| `{counts.name}` | gauge |  | {counts.help} (label `{counts.label}`: {kinds}) |"
 
 
 def _kind(metric: Metric) -> str:

@@ -14,7 +14,7 @@ NOW = 1_800_000_000.0
 _CHECKS = {check.name: check for check in CHECKS}
 
 
-def judged(check: str, value: float | None, status: Status = Status.OK) -> Metric:
+def judged(check: str, value: float | None, status: Status | Judgement = Status.OK) -> Metric:
     """The newest verdict of a check."""
     unit = _CHECKS[check].unit
     return Metric(
@@ -59,6 +59,11 @@ def full_row(name: str, **fields: Any) -> StreamRow:
         "forecast": Forecast(sentence="reaches 5 GB in 1h", status=Growth.GROWING, seconds=3600.0, limit_bytes=5e9),
         "last_drill": drill,
         "open_incidents": 2,
+        "incidents_by_status": {Status.CRITICAL: 2},
+        "acknowledged_incidents": 1,
+        "muted_incidents": 1,
+        "since": NOW - 600,
+        "watermark": NOW - 30,
         "restarts": 3,
     }
     metrics = [judged(check.name, float(at)) for at, check in enumerate(CHECKS)]

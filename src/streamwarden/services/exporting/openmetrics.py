@@ -59,6 +59,7 @@ class ScrapeCollector(Collector):
         yield _infos(rows)
         yield from (_states(states, rows) for states in metrics.STATE_SETS)
         yield from (_numbers(metric, rows, now) for metric in metrics.METRICS)
+        yield from (_counts(counts, rows) for counts in metrics.COUNTS)
         yield _check_statuses(rows)
         scrape = self._scrape
         yield _single(metrics.ROUND_AGE, None if scrape.judged_at is None else scrape.now - scrape.judged_at)
@@ -87,6 +88,15 @@ def _states(states: metrics.StateSet, rows: Sequence[StreamRow]) -> Family:
         word = states.word(row) if states.of_queries or not row.is_query else None
         if word is not None:
             family.add_metric(_labels(row), {state: state == word for state in states.words})
+    return family
+
+
+def _counts(declared: metrics.Counts, rows: Sequence[StreamRow]) -> Family:
+    family = GaugeMetricFamily(declared.name, declared.help, labels=(*metrics.LABELS, declared.label))
+    for row in rows:
+        found = {str(kind): count for kind, count in declared.counts(row).items()}
+        for kind in declared.kinds:
+            family.add_metric((*_labels(row), str(kind)), found.get(str(kind), 0))
     return family
 
 
