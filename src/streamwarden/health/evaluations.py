@@ -55,12 +55,22 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """Presentation of the last evaluation: one sentence, and whether it is late. `after_age`: what the sentence says
-    after the age, for a page that keeps the age current itself."""
+    """Presentation of the last evaluation of all streams.
+
+    Args:
+        at: when it was completed, Unix seconds; None: none is recorded.
+        late: it is too old to describe the streams, or there is none.
+        text: the same in words.
+        evaluator: the kind of process that judged the streams; None without an evaluation.
+        host: of that process; empty without an evaluation.
+        after_age: what the text says after the age, for a page that keeps the age current itself.
+    """
 
     at: float | None
     late: bool
     text: str
+    evaluator: Evaluator | None = None
+    host: str = ""
     after_age: str = ""
 
 
@@ -93,4 +103,11 @@ def last_round(records: Iterable[EvaluationRecord], now: float) -> LastRound:
     if age > STALE_AFTER:
         rest += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
     text = f"Last evaluation {format_duration(age)} ago{rest}"
-    return LastRound(at=newest.at, late=age > STALE_AFTER, text=text, after_age=rest)
+    return LastRound(
+        at=newest.at,
+        late=age > STALE_AFTER,
+        text=text,
+        evaluator=newest.evaluator,
+        host=newest.host,
+        after_age=rest,
+    )

@@ -61,6 +61,11 @@ class SeenFleet:
     def tags(self) -> Sequence[str]:
         return tags_of(self.readable)
 
+    @property
+    def evaluation(self) -> LastRound | None:
+        """The last evaluation; None if the user may not know it."""
+        return None if self.last is HIDDEN else self.last
+
 
 def fleet(user: Any, chosen: Selection) -> SeenFleet:
     """The rows that `user` may read and that fit. Raises StreamwardenError."""

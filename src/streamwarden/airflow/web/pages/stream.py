@@ -18,7 +18,7 @@ from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.check_relations import DRILL
 from streamwarden.health.incidents.consequences import folded, grouped
 from streamwarden.health.incidents.incident import Incident
-from streamwarden.health.verdict import ALARMS, Status
+from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.services.analysis.history import history
 from streamwarden.services.incidents.handling import handling
@@ -113,7 +113,7 @@ def _alarms(row: StreamRow) -> dict[str, tuple[str, ...]]:
     if not row.shows_health:
         return {}
     metrics = sorted(row.metrics.values(), key=lambda metric: -metric.status.rank)
-    return folded((*told_by(row.state), *(metric.check for metric in metrics if metric.status in ALARMS)))
+    return folded((*told_by(row.state), *(metric.check for metric in metrics if metric.status.alarms)))
 
 
 def _advised(space: Workspace, stream: str) -> dict[str, Incident]:
