@@ -13,14 +13,14 @@ from streamwarden.airflow.web.words.reason import Reason, follows, of_exit, reas
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.after_exit import Next
-from streamwarden.services.overview.rows import AfterExit, Forecast, StreamRow
+from streamwarden.services.overview.rows import AfterExit, Forecast, Growth, StreamRow
 
 KILLED = ExitRecord(kind=ExitKind.KILLED, ended_at=7.0, signal=9)
 LEFT = AfterExit(next=Next.LEFT_DOWN, reason="2 failures", next_step="", at=None, attempt=0)
 
 
 def row(stream: str = "orders", state: Any = "running", health: Status = Status.OK, **more: Any) -> StreamRow:
-    forecast = Forecast(sentence="", seconds=None)
+    forecast = Forecast(sentence="", status=Growth.UNKNOWN, seconds=None, limit_bytes=5e9)
     return StreamRow(stream=stream, state=state, health=health, dag_id="", forecast=forecast, **more)
 
 
