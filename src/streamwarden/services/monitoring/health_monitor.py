@@ -109,7 +109,7 @@ class HealthMonitor:
         paused: says whether the DAG of a stream is paused; None if that is unknown, or if there is no Airflow. It is
             asked only about streams whose driver failed.
         kept: the batches that a monitor of the same process has parsed, for one that evaluates every minute; they stay
-            in memory, some 3 kB each.
+            in memory, some 2 kB each.
     """
 
     def __init__(
