@@ -10,18 +10,21 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.services.exporting.metrics import (
     CHECK_METRICS,
     CHECK_STATUS,
+    COUNTS,
     FAILURES,
     METRICS,
     ROUND_AGE,
     ROWS_AGE,
     STATE_SETS,
     STREAM_INFO,
+    Counts,
     Metric,
     Single,
 )
 
 _SERIES: Final = (
     sum(len(each.words) for each in STATE_SETS)
+    + sum(len(each.kinds) for each in COUNTS)
     + len(METRICS)
     + len(CHECKS)  # their statuses
     + 1  # the information
@@ -65,8 +68,14 @@ def page() -> str:
 
 def _table(metrics: Iterable[Metric]) -> str:
     rows = [f"| `{each.sample}` | {_kind(each)} | {each.unit} | {each.help}{_whole(each)} |" for each in metrics]
+    rows += [_counted(each) for each in COUNTS]
     info = f"| `{STREAM_INFO.name}` | info | | {STREAM_INFO.help}: `dag_id`, `owner` |"
     return "\n".join(["| metric | type | unit | meaning |", "|---|---|---|---|", *rows, info]) + "\n"
+
+
+def _counted(counts: Counts) -> str:
+    kinds = ", ".join(f"`{kind}`" for kind in counts.kinds)
+    return f"| `{counts.name}` | gauge |  | {counts.help} (label `{counts.label}`: {kinds}) |"
 
 
 def _kind(metric: Metric) -> str:
@@ -87,7 +96,8 @@ def _states() -> str:
 def _checks() -> str:
     head = (
         f"`{CHECK_STATUS.name}` is the verdict of each check (label `check`): 0 is OK, 1 UNKNOWN (no data), 2 WARNING\n"
-        "and 3 CRITICAL. It already takes into account the thresholds that are in force for the stream.\n"
+        "and 3 CRITICAL. It takes the thresholds that are in force for the stream into account. A check that has\n"
+        "nothing to judge, such as the state of a query that keeps none, has no series.\n"
         "These metrics have the values. One without a unit is a count, or a multiple of what the check names.\n"
     )
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,68 @@ def test_the_texts_of_an_alert_hold_the_stream_the_value_and_the_advice(tmp_path
     (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [test]}))
     done = promtool("test", "rules", str(tmp_path / "test.yaml"))
     assert done.returncode == 0, done.stdout
+
+
+DASHBOARD = json.loads((PACKAGING.parent / "grafana" / "streamwarden.json").read_text())
+EVENTS = {each["name"]: each["expr"].replace("$stream", "flights") for each in DASHBOARD["annotations"]["list"]}
+OF_STREAM = '{stream="flights", query=""}'
+UP = 'streamwarden_stream_state{stream="flights", query="", streamwarden_stream_state="down"}'
+DRILL = 'streamwarden_drill_verdict{stream="flights", query="", streamwarden_drill_verdict="RUNNING"}'
+QUIET = {
+    UP: "0x10",
+    DRILL: "0x10",
+    f"streamwarden_restarts_last_day{OF_STREAM}": "2x4 1x5",
+    f"streamwarden_uptime_seconds{OF_STREAM}": "60+60x10",
+}
+"""Nothing happens; an older restart leaves the last 24 hours."""
+
+
+def test_prometheus_understands_every_expression_of_the_dashboard(tmp_path: Path) -> None:
+    queries = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+    rules = [
+        {"record": f"dashboard:{number}", "expr": expr.replace("$stream", "flights")}
+        for number, expr in enumerate([*queries, *EVENTS.values()])
+    ]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    checked = promtool("check", "rules", str(file))
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("event", "series"),
+    [
+        ("Crashes and outages", {f"streamwarden_restarts_last_day{OF_STREAM}": "0x2 1x5"}),
+        ("Crashes and outages", {UP: "0x2 1x5"}),
+        ("Drills", {DRILL: "0x2 1x5"}),
+        ("Starts and deployments", {f"streamwarden_uptime_seconds{OF_STREAM}": "6000 6060 6120 5 65 125"}),
+    ],
+    ids=["restarted", "down", "drill", "started"],
+)
+def test_the_dashboard_marks_an_event_when_it_happens_and_nothing_else(
+    tmp_path: Path, event: str, series: dict[str, str]
+) -> None:
+    marked = {name: name == event for name in EVENTS}
+    assert_marked(tmp_path, QUIET | series, marked)
+    assert_marked(tmp_path, QUIET, dict.fromkeys(EVENTS, False))
+
+
+def assert_marked(tmp_path: Path, series: dict[str, str], marked: dict[str, bool]) -> None:
+    """Assert which events are marked after four minutes, given one sample a minute."""
+    tests = [
+        {
+            "expr": f"count({EVENTS[name]})",
+            "eval_time": "4m",
+            "exp_samples": [{"labels": "{}", "value": 1}] if expected else [],
+        }
+        for name, expected in marked.items()
+    ]
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    document = {
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": given, "promql_expr_test": tests}],
+    }
+    file = tmp_path / "events.yaml"
+    file.write_text(yaml.safe_dump(document))
+    judged = promtool("test", "rules", str(file))
+    assert judged.returncode == 0, judged.stdout

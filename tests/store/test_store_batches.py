@@ -238,15 +238,18 @@ def test_a_report_with_a_phase_of_a_run_is_of_a_batch_that_ran(store: Store, pha
 def test_the_newest_batch_of_each_stream_in_one_query(store: Store) -> None:
     store.batches.upsert_many(STREAM, [report(number, rows=10 + number) for number in range(5)])
     store.batches.upsert_logged(STREAM, QUERY, 5, START + 90, START + 100)
-    store.batches.upsert_progress("other", report(0))
+    report_with_mark = report(0, eventTime={"watermark": "2026-01-01T00:00:00.000Z"})
+    assert report_with_mark.watermark
+    store.batches.upsert_progress("other", report_with_mark)
     statements = Statements(store)
     found = store.batches.newest([STREAM, "other", "nobody"])
     assert statements.count == 1
     assert store.batches.newest([]) == {}
     assert set(found) == {STREAM, "other"}
     assert (found[STREAM].batch_id, found[STREAM].at, found[STREAM].first_at) == (5, START + 100, START)
-    assert (found[STREAM].seconds, found[STREAM].rows) == (None, None)  # its report was lost
-    assert found["other"].rows == 200
+    of_report = (found[STREAM].seconds, found[STREAM].rows, found[STREAM].watermark)
+    assert of_report == (None, None, None)  # its report was lost
+    assert (found["other"].rows, found["other"].watermark) == (200, report_with_mark.watermark)
 
 
 def test_a_sample_is_spread_evenly_however_many_batches_there_are(store: Store) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from streamwarden.health.verdict import ALARMS, Status, Verdict
+from streamwarden.health.verdict import ALARMS, APPLIES, Status, Verdict
 from streamwarden.health.window import Probed, Reading, Window
 from streamwarden.lifecycle.queries import Part
 from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
@@ -199,6 +199,10 @@ class Check:
             advice=(self.advice if advice is None else advice) if status in ALARMS else "",
             evidence=evidence or {},
         )
+
+    def not_applicable(self, window: Window, reason: str, value: float | None = None) -> Verdict:
+        """OK, because there is nothing of this stream that the check could judge. reason: why not."""
+        return self.verdict(window, Status.OK, reason, value, {APPLIES: False})
 
     def shown(self, value: float, limits: Mapping[str, float]) -> str:
         """`value` for a person, with enough digits beside these limits."""

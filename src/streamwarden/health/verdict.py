@@ -26,6 +26,10 @@ OPENING: Final = ALARMS | {Status.ADVICE}
 """What opens an incident."""
 
 
+APPLIES: Final = "applies"
+"""Key of the evidence of a verdict whose check has nothing to judge: its value is False. Any other verdict lacks it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Times are Unix seconds.
@@ -47,6 +51,11 @@ class Verdict:
     reason: str = ""
     advice: str = ""
     evidence: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def applies(self) -> bool:
+        """Whether the check has something to judge: a query without state has no size of it."""
+        return self.evidence.get(APPLIES, True) is not False
 
 
 def worst_of(statuses: Iterable[Status]) -> Status:

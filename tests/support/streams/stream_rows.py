@@ -7,20 +7,20 @@ from typing import Any
 from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.verdict import Status
-from streamwarden.services.overview.rows import DrillResult, Forecast, Metric, StreamRow
+from streamwarden.services.overview.rows import DrillResult, Forecast, Growth, Judgement, Metric, StreamRow
 from streamwarden.services.overview.standing import LACKING
 
 NOW = 1_800_000_000.0
 _CHECKS = {check.name: check for check in CHECKS}
 
 
-def judged(check: str, value: float | None, status: Status = Status.OK) -> Metric:
+def judged(check: str, value: float | None, status: Status | Judgement = Status.OK) -> Metric:
     """The newest verdict of a check."""
     unit = _CHECKS[check].unit
     return Metric(
         check=check,
         title=_CHECKS[check].title,
-        status=status,
+        status=Judgement(status.value),
         value=value,
         unit=unit,
         shown="" if value is None else ValueUnit(unit).show(value),
@@ -39,7 +39,7 @@ def stream_row(name: str, *metrics: Metric, **fields: Any) -> StreamRow:
         "owner": "ann",
         "state": "running",
         "health": Status.CRITICAL if fields.get("state") in LACKING else Status.OK,
-        "forecast": Forecast(sentence="", seconds=None),
+        "forecast": Forecast(sentence="", status=Growth.UNKNOWN, seconds=None, limit_bytes=5e9),
     }
     return StreamRow(**{**values, **fields}, metrics={each.check: each for each in metrics})
 
@@ -56,9 +56,14 @@ def full_row(name: str, **fields: Any) -> StreamRow:
         "batch_at": NOW - 3,
         "batch_seconds": 1.5,
         "trigger_seconds": 2.0,
-        "forecast": Forecast(sentence="reaches 5 GB in 1h", seconds=3600.0),
+        "forecast": Forecast(sentence="reaches 5 GB in 1h", status=Growth.GROWING, seconds=3600.0, limit_bytes=5e9),
         "last_drill": drill,
         "open_incidents": 2,
+        "incidents_by_status": {Status.CRITICAL: 2},
+        "acknowledged_incidents": 1,
+        "muted_incidents": 1,
+        "since": NOW - 600,
+        "watermark": NOW - 30,
         "restarts": 3,
     }
     metrics = [judged(check.name, float(at)) for at, check in enumerate(CHECKS)]

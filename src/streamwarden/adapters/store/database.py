@@ -61,6 +61,14 @@ class StoreBusy(StoreError):
     """Another writer kept the store locked for longer than the busy timeout: the same call may work later."""
 
 
+def _size_and_time(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
+
+
 class Database:
     """Runs work in transactions. Safe to share between threads, and to carry over a fork.
 
@@ -112,6 +120,12 @@ class Database:
             done += count
             if self.path is not None:
                 time.sleep(min(_REST, time.monotonic() - began))
+
+    def version(self) -> tuple[int, ...] | None:
+        """Sizes and times of the files of SQLite; None for a server."""
+        if self.path is None:
+            return None
+        return tuple(number for path in (self.path, Path(f"{self.path}-wal")) for number in _size_and_time(path))
 
     def create(self) -> None:
         """Make the SQLite file (and its folder) if it is not there, in WAL mode. Raises StoreError."""

@@ -94,7 +94,7 @@ def _without(check: Check, service: Service, window: Window) -> Verdict:
         return check.verdict(window, Status.UNKNOWN, reason)
     if window.log is None or window.log.planned is None:
         return check.verdict(window, Status.UNKNOWN, "no batch was planned yet")
-    return check.verdict(window, Status.OK, f"the stream needs no {service}", 0.0)
+    return check.not_applicable(window, f"the stream needs no {service}", 0.0)
 
 
 def _silent(

@@ -4,7 +4,7 @@ dashboard all read these declarations.
 Names follow Prometheus: the unit is the suffix, in base units (bytes, seconds, a ratio of 1).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, get_args
@@ -65,6 +65,22 @@ class StateSet:
     words: tuple[str, ...]
     word: Callable[[StreamRow], str | None]
     of_queries: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many things of a stream there are of each kind: one series for each kind, also if there are none.
+
+    Args:
+        label: the name of the label that holds the kind; kinds: its values.
+        counts: of a row; a kind that is not there counts 0.
+    """
+
+    name: str
+    help: str
+    label: str
+    kinds: tuple[str, ...]
+    counts: Callable[[StreamRow], Mapping[Status, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +178,29 @@ METRICS: Final = (
         value=lambda row, now: None if row.stale else row.forecast.seconds,
     ),
     Metric(
-        name="streamwarden_open_incidents",
-        help="Open incidents that are not consequences of others",
-        value=lambda row, now: row.open_incidents,
+        name="streamwarden_acknowledged_incidents",
+        help="Those of the open incidents that a person takes care of",
+        value=lambda row, now: row.acknowledged_incidents,
+    ),
+    Metric(
+        name="streamwarden_muted_incidents",
+        help="Those of the open incidents of which nothing is sent",
+        value=lambda row, now: row.muted_incidents,
+    ),
+    Metric(
+        name="streamwarden_muted",
+        help="1 while the whole stream is muted or in maintenance, 0 otherwise",
+        value=lambda row, now: float(bool(row.muted)),
+    ),
+    Metric(
+        name="streamwarden_uptime_seconds",
+        help="Time since the query, or else its driver, started; a new start, and so a deployment, resets it",
+        value=lambda row, now: _age(row.since, now),
+    ),
+    Metric(
+        name="streamwarden_watermark_lag_seconds",
+        help="How far the watermark is behind the clock; negative: it is ahead; left out without a watermark",
+        value=lambda row, now: None if row.watermark is None else now - row.watermark,
     ),
     Metric(
         name="streamwarden_restarts_last_day",
@@ -208,9 +244,19 @@ STATE_SETS: Final = (
     ),
 )
 
+COUNTS: Final = (
+    Counts(
+        name="streamwarden_open_incidents",
+        help="Open incidents that are not consequences of others, by their status",
+        label="status",
+        kinds=(Status.WARNING, Status.CRITICAL),
+        counts=lambda row: row.incidents_by_status,
+    ),
+)
+
 CHECK_STATUS: Final = Single(
     name="streamwarden_check_status",
-    help="Newest verdict of each check (label check): 0 OK, 1 UNKNOWN (no data), 2 WARNING, 3 CRITICAL",
+    help="Newest verdict of each check (label check) that applies: 0 OK, 1 UNKNOWN (no data), 2 WARNING, 3 CRITICAL",
 )
 STREAM_INFO: Final = Single(
     name="streamwarden_stream_info",
@@ -234,4 +280,6 @@ SINGLES: Final = (CHECK_STATUS, STREAM_INFO, ROUND_AGE, ROWS_AGE, FAILURES)
 
 def names() -> frozenset[str]:
     """Every name that an expression may use."""
-    return frozenset({metric.sample for metric in METRICS} | {metric.name for metric in (*STATE_SETS, *SINGLES)})
+    return frozenset(
+        {metric.sample for metric in METRICS} | {metric.name for metric in (*STATE_SETS, *COUNTS, *SINGLES)}
+    )

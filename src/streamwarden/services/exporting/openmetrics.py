@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from streamwarden.lifecycle.queries import SEPARATOR
 from streamwarden.services.exporting import metrics
-from streamwarden.services.overview.rows import StreamRow
+from streamwarden.services.overview.rows import Judgement, StreamRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,7 @@ class ScrapeCollector(Collector):
         yield _infos(rows)
         yield from (_states(states, rows) for states in metrics.STATE_SETS)
         yield from (_numbers(metric, rows, now) for metric in metrics.METRICS)
+        yield from (_counts(counts, rows) for counts in metrics.COUNTS)
         yield _check_statuses(rows)
         scrape = self._scrape
         yield _single(metrics.ROUND_AGE, None if scrape.judged_at is None else scrape.now - scrape.judged_at)
@@ -90,11 +91,21 @@ def _states(states: metrics.StateSet, rows: Sequence[StreamRow]) -> Family:
     return family
 
 
+def _counts(declared: metrics.Counts, rows: Sequence[StreamRow]) -> Family:
+    family = GaugeMetricFamily(declared.name, declared.help, labels=(*metrics.LABELS, declared.label))
+    for row in rows:
+        found = {str(kind): count for kind, count in declared.counts(row).items()}
+        for kind in declared.kinds:
+            family.add_metric((*_labels(row), str(kind)), found.get(str(kind), 0))
+    return family
+
+
 def _check_statuses(rows: Sequence[StreamRow]) -> Family:
     family = GaugeMetricFamily(metrics.CHECK_STATUS.name, metrics.CHECK_STATUS.help, labels=(*metrics.LABELS, "check"))
     for row in rows:
         for metric in row.metrics.values():
-            family.add_metric((*_labels(row), metric.check), metric.status.rank)
+            if metric.status is not Judgement.NOT_APPLICABLE:
+                family.add_metric((*_labels(row), metric.check), metric.status.rank)
     return family
 
 

@@ -5,6 +5,7 @@ The models are the API's: a field that is renamed or removed needs a new version
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
@@ -36,14 +37,37 @@ _GROWING: Final = "growth_span_s"
 """Only the evidence of clear growth has it."""
 
 
+class Judgement(StrEnum):
+    """The status of a check of one stream."""
+
+    OK = "OK"
+    WARNING = "WARNING"
+    CRITICAL = "CRITICAL"
+    UNKNOWN = "UNKNOWN"
+    NOT_APPLICABLE = "NOT_APPLICABLE"  # there is nothing that it could judge, as the state of a query that keeps none
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> "Judgement":
+        return cls.NOT_APPLICABLE if verdict.status is Status.OK and not verdict.applies else cls(verdict.status.value)
+
+    @property
+    def alarms(self) -> bool:
+        return self in (Judgement.WARNING, Judgement.CRITICAL)
+
+    @property
+    def rank(self) -> int:
+        """As that of `Status`."""
+        return 0 if self is Judgement.NOT_APPLICABLE else Status(self.value).rank
+
+
 class Metric(Model):
     """The newest verdict of one check."""
 
     check: str
     title: str
-    status: Status
+    status: Judgement
     value: float | None
-    """in `unit`"""
+    """in `unit`; None if there is none, and if the check does not apply"""
     unit: str
     shown: str
     """`value` for a person"""
@@ -60,12 +84,27 @@ MadeMetrics = dict[int, tuple["Verdict", Mapping[str, float], Metric]]
 once a minute, rows once a second."""
 
 
+class Growth(StrEnum):
+    """How the state of a stream grows."""
+
+    GROWING = "GROWING"
+    REACHED = "REACHED"  # it is as large as the limit, or larger
+    STEADY = "STEADY"  # it does not grow, or too slowly to matter
+    UNKNOWN = "UNKNOWN"  # it was not judged lately, has too little history, or no clear trend
+    NOT_APPLICABLE = "NOT_APPLICABLE"  # the query keeps no state
+
+
 class Forecast(Model):
     """Growth of the state."""
 
     sentence: Text
+    status: Growth
     seconds: float | None
-    """until `state_size.critical` at the present growth; None: it does not grow clearly, or that is not known"""
+    """until the state reaches `limit_bytes` at the present growth; None unless it grows clearly or has reached it"""
+    limit_bytes: float
+    """`state_size.critical`, as it is in force for the stream"""
+    bytes_per_hour: float | None = None
+    """the present growth; None unless it grows clearly"""
 
 
 class DrillResult(Model):
@@ -247,16 +286,15 @@ def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metri
 
 def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) -> Metric:
     near = [limits[name] for name in ("warning", "critical") if name in limits]
-    has_unit = verdict.unit in _UNITS and verdict.value is not None
+    status = Judgement.of(verdict)
+    value = None if status is Judgement.NOT_APPLICABLE else verdict.value
     return Metric(
         check=verdict.check,
         title=check.title if check else verdict.check,
-        status=verdict.status,
-        value=verdict.value,
+        status=status,
+        value=value,
         unit=verdict.unit,
-        shown=ValueUnit(verdict.unit).show_beside(near, verdict.value)
-        if has_unit and verdict.value is not None
-        else "",
+        shown=ValueUnit(verdict.unit).show_beside(near, value) if value is not None and verdict.unit in _UNITS else "",
         limits=check.limits_text(limits) if check else "",
         reason=verdict.reason,
         advice=verdict.advice,
@@ -267,11 +305,39 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
 def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
     """The forecast from the verdict on the growth of the state."""
     verdict = next((candidate for candidate in verdicts if candidate.check == "state_growth"), None)
+    limit = thresholds.of("state_size")["critical"]
+    growth, sentence = _growth(verdict), "" if verdict is None else _growth_words(verdict, format_size(limit))
+    known = verdict is not None and growth in (Growth.GROWING, Growth.REACHED)
+    return Forecast(
+        sentence=sentence,
+        status=growth,
+        seconds=verdict.value if verdict is not None and known else None,
+        limit_bytes=limit,
+        bytes_per_hour=_number(verdict, "bytes_per_hour") if growth is Growth.GROWING else None,
+    )
+
+
+def _growth(verdict: Verdict | None) -> Growth:
     if verdict is None or verdict.status is Status.UNKNOWN:
-        return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)
-    limit = format_size(thresholds.of("state_size")["critical"])
+        return Growth.UNKNOWN
+    if not verdict.applies:
+        return Growth.NOT_APPLICABLE
     if verdict.value == 0:
-        return Forecast(sentence=f"has reached {limit}", seconds=0.0)
-    if verdict.value is None or _GROWING not in verdict.evidence:
-        return Forecast(sentence="does not grow", seconds=None)
-    return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
+        return Growth.REACHED
+    return Growth.STEADY if verdict.value is None or _GROWING not in verdict.evidence else Growth.GROWING
+
+
+def _growth_words(verdict: Verdict, limit: str) -> str:
+    growth = _growth(verdict)
+    if growth is Growth.UNKNOWN:
+        return verdict.reason
+    if growth is Growth.REACHED:
+        return f"has reached {limit}"
+    return (
+        f"reaches {limit} in {format_duration(verdict.value or 0.0)}" if growth is Growth.GROWING else "does not grow"
+    )
+
+
+def _number(verdict: Verdict | None, name: str) -> float | None:
+    value = None if verdict is None else verdict.evidence.get(name)
+    return float(value) if isinstance(value, int | float) else None

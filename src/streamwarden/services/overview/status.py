@@ -1,7 +1,8 @@
 """The state of each stream, gathered from configuration, store and processes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -101,6 +102,7 @@ class StreamStatus:
     first_batch_at: Hidden[float | None] = None
     batch_id: int | None = None
     batch_at: Annotated[float | None, Field(description="when the newest batch was committed")] = None
+    watermark: Annotated[float | None, Field(description="of event time, after the newest batch")] = None
     batches: Hidden[int] = 0
     rows: Hidden[int] = 0
     rows_in_per_second: Annotated[float | None, Field(description="input rows, over the last five minutes")] = None
@@ -115,6 +117,9 @@ class StreamStatus:
     judged_at: float | None = None
     stale: Annotated[bool, Field(description="the last evaluation is too old to describe the stream")] = False
     open_incidents: int = 0
+    incidents_by_status: Annotated[
+        Mapping[Status, int], Field(description="how many of them have each status; one that none has is left out")
+    ] = field(default_factory=dict)
     incident_status: Annotated[Status, Field(description="the worst of the open incidents, OK without one")] = Status.OK
     acknowledged_incidents: Annotated[int, Field(description="those of them that a person takes care of")] = 0
     muted_incidents: Annotated[int, Field(description="those of them of which nothing is sent")] = 0
@@ -299,11 +304,18 @@ def _judged_and_done(name: str, state: State, facts: FleetFacts, *, stopped: boo
         "first_batch_at": last.first_at if last else None,
         "batch_id": last.batch_id if last else None,
         "batch_at": last.at if last else None,
-        "open_incidents": sum(incident.is_root for incident in incidents),
+        "watermark": last.watermark if last else None,
+        **_opened(incidents),
         **_handled(incidents, facts),
         "incident_status": worst_of((Status.OK, *(incident.status for incident in incidents))),
         **_health(name, state, facts, stopped=stopped, declared=declared),
     }
+
+
+def _opened(incidents: Sequence[Incident]) -> dict[str, Any]:
+    """How many of these incidents are no consequence, in all and of each status."""
+    found = Counter(incident.status for incident in incidents if incident.is_root)
+    return {"open_incidents": found.total(), "incidents_by_status": dict(found)}
 
 
 def _handled(incidents: Sequence[Incident], facts: FleetFacts) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from reference_pages.metrics import page
 from streamwarden.health.verdict import Status
-from streamwarden.services.exporting.metrics import CHECK_METRICS, METRICS, SINGLES, STATE_SETS, names
+from streamwarden.services.exporting.metrics import CHECK_METRICS, COUNTS, METRICS, SINGLES, STATE_SETS, names
 from streamwarden.services.exporting.openmetrics import Scrape, exposition
-from streamwarden.services.overview.rows import StreamRow
+from streamwarden.services.overview.rows import Judgement, StreamRow
 from support.streams.stream_rows import NOW, full_row, judged, stream_row
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -45,7 +45,11 @@ def test_every_number_of_a_stream_has_its_name_and_labels() -> None:
         "streamwarden_batch_duration_seconds": 1.5,
         "streamwarden_trigger_interval_seconds": 2,
         "streamwarden_state_critical_in_seconds": 3600,
-        "streamwarden_open_incidents": 2,
+        "streamwarden_acknowledged_incidents": 1,
+        "streamwarden_muted_incidents": 1,
+        "streamwarden_muted": 0,
+        "streamwarden_uptime_seconds": 600,
+        "streamwarden_watermark_lag_seconds": 30,
         "streamwarden_restarts_last_day": 3,
         "streamwarden_evaluation_age_seconds": 20,
         "streamwarden_drill_age_seconds": 60,
@@ -76,6 +80,9 @@ def test_what_is_not_known_is_left_out() -> None:
         "streamwarden_stream_health",
         "streamwarden_up",
         "streamwarden_open_incidents",
+        "streamwarden_acknowledged_incidents",
+        "streamwarden_muted_incidents",
+        "streamwarden_muted",
         "streamwarden_restarts_last_day",
         "streamwarden_check_status",
         "streamwarden_rows_age_seconds",
@@ -83,6 +90,28 @@ def test_what_is_not_known_is_left_out() -> None:
     }
     assert found["streamwarden_check_status{check=state_size,query=,stream=quiet}"] == Status.UNKNOWN.rank
     assert not any(math.isnan(value) for value in found.values())
+
+
+def test_incidents_are_counted_by_their_status() -> None:
+    """Also those that there are none of, so that an alert can compare; their sum is that of the stream."""
+    found = scraped(full_row("flights"))
+    assert found["streamwarden_open_incidents{query=,status=CRITICAL,stream=flights}"] == 2
+    assert found["streamwarden_open_incidents{query=,status=WARNING,stream=flights}"] == 0
+
+
+def test_a_watermark_ahead_of_the_clock_is_negative() -> None:
+    found = scraped(full_row("flights", watermark=NOW + 5))
+    assert found["streamwarden_watermark_lag_seconds{query=,stream=flights}"] == -5
+
+
+def test_a_stream_in_maintenance_is_muted() -> None:
+    assert scraped(full_row("s", muted="in maintenance"))["streamwarden_muted{query=,stream=s}"] == 1
+
+
+def test_a_check_that_does_not_apply_has_no_series() -> None:
+    """0 would be OK, and 1 an alarm of nobody who looks."""
+    row = stream_row("s", judged("state_size", None, Judgement.NOT_APPLICABLE))
+    assert not any(sample.startswith("streamwarden_check_status") for sample in scraped(row))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -132,7 +161,7 @@ def test_number_of_series_of_a_stream_matches_the_reference() -> None:
 
 def test_names_end_with_their_unit_and_are_unique() -> None:
     """As Prometheus wants it; only a counter ends with `_total`."""
-    declared = [each.sample for each in METRICS] + [each.name for each in (*STATE_SETS, *SINGLES)]
+    declared = [each.sample for each in METRICS] + [each.name for each in (*STATE_SETS, *COUNTS, *SINGLES)]
     assert len(declared) == len(set(declared))
     for each in (*METRICS, *SINGLES):
         assert re.fullmatch(r"streamwarden_[a-z_]+", each.name)

@@ -17,6 +17,8 @@ from streamwarden.services.overview.models import Text
 from streamwarden.services.overview.rows import (
     AfterExit,
     Forecast,
+    Growth,
+    Judgement,
     MadeMetrics,
     Metric,
     StreamRow,
@@ -74,17 +76,36 @@ GROWTH = Verdict(
 
 
 @pytest.mark.parametrize(
-    ("verdict", "sentence", "seconds"),
+    ("verdict", "sentence", "status", "seconds", "an_hour"),
     [
-        (replace(GROWTH, value=7200.0, evidence={"growth_span_s": 900.0}), "reaches 5.0 GB in 2h", 7200.0),
-        (replace(GROWTH, value=9e9), "does not grow", None),
-        (replace(GROWTH, reason="reaches 5 GB never, even at the steepest plausible growth"), "does not grow", None),
-        (replace(GROWTH, status=Status.CRITICAL, value=0.0), "has reached 5.0 GB", 0.0),
-        (replace(GROWTH, status=Status.UNKNOWN, reason="too little history"), "too little history", None),
+        (
+            replace(GROWTH, value=7200.0, evidence={"growth_span_s": 900.0, "bytes_per_hour": 2e6}),
+            "reaches 5.0 GB in 2h",
+            Growth.GROWING,
+            7200.0,
+            2e6,
+        ),
+        (replace(GROWTH, value=9e9, evidence={"bytes_per_hour": 1.0}), "does not grow", Growth.STEADY, None, None),
+        (replace(GROWTH, reason="never, even at the steepest growth"), "does not grow", Growth.STEADY, None, None),
+        (replace(GROWTH, status=Status.CRITICAL, value=0.0), "has reached 5.0 GB", Growth.REACHED, 0.0, None),
+        (replace(GROWTH, status=Status.UNKNOWN, reason="too little"), "too little", Growth.UNKNOWN, None, None),
+        (replace(GROWTH, evidence={"applies": False}), "does not grow", Growth.NOT_APPLICABLE, None, None),
     ],
-    ids=["it grows", "slow at most", "flat or shrinking", "it is there", "nobody can say"],
+    ids=["it grows", "slow at most", "flat or shrinking", "it is there", "nobody can say", "no state"],
 )
-def test_the_forecast_says_how_long_the_state_lasts(verdict: Verdict, sentence: str, seconds: float | None) -> None:
-    """A state that has stood still for the whole history has no steepest growth: it does not grow, that is clear."""
-    assert forecast([VERDICT, verdict], DEFAULTS) == Forecast(sentence=sentence, seconds=seconds)
-    assert forecast([VERDICT], DEFAULTS) == Forecast(sentence="", seconds=None)
+def test_the_forecast_says_how_long_the_state_lasts(
+    verdict: Verdict, sentence: str, status: Growth, seconds: float | None, an_hour: float | None
+) -> None:
+    """In words and as fields. A state that has stood still for the whole history has no steepest growth: it does not
+    grow, that is clear."""
+    found = forecast([VERDICT, verdict], DEFAULTS)
+    assert found == Forecast(sentence=sentence, status=status, seconds=seconds, limit_bytes=5e9, bytes_per_hour=an_hour)
+    assert forecast([VERDICT], DEFAULTS).status is Growth.UNKNOWN
+
+
+def test_a_check_with_nothing_to_judge_is_neither_ok_nor_null() -> None:
+    """A script that looks for streams that are well does not count it, and its value is no 0."""
+    made = metric(replace(VERDICT, value=0.0, evidence={"applies": False}), DEFAULTS, {})
+    assert (made.status, made.value, made.shown) == (Judgement.NOT_APPLICABLE, None, "")
+    stale = metric(replace(VERDICT, status=Status.UNKNOWN, evidence={"applies": False}), DEFAULTS, {})
+    assert stale.status is Judgement.UNKNOWN

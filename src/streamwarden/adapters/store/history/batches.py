@@ -84,6 +84,7 @@ class NewestBatch:
         at: when it was committed, or began if only its report is known; first_at: when the oldest batch that the store
             still has was. Unix seconds.
         seconds: how long it took; rows: what it read. None if its report was lost.
+        watermark: of event time, in force, Unix seconds; None: there is none, or its report was lost.
     """
 
     batch_id: int
@@ -91,6 +92,7 @@ class NewestBatch:
     first_at: float
     seconds: float | None
     rows: int | None
+    watermark: float | None = None
 
 
 class SqlBatchRepository(Repository):
@@ -235,6 +237,7 @@ class SqlBatchRepository(Repository):
                 batches.c.executed,
                 batches.c.duration_ms,
                 batches.c.rows,
+                batches.c.watermark,
                 _FIRST_AT.label("first_at"),
             )
             .join(last, sa.and_(batches.c.stream == last.c.stream, batches.c.at == last.c.at))
@@ -404,6 +407,7 @@ def _newest(row: Row[Any]) -> NewestBatch:
         first_at=row.first_at,
         seconds=row.duration_ms / 1000 if row.executed and row.duration_ms is not None else None,
         rows=row.rows if row.executed else None,
+        watermark=row.watermark if row.executed else None,
     )
 
 

@@ -8,13 +8,14 @@ import time
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException, Path
+from fastapi import Depends, HTTPException, Path
 from fastapi.responses import JSONResponse
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from streamwarden.airflow.web.access import ChangedStreamDep, QueryName, StreamDep, declared
-from streamwarden.airflow.web.actions import from_here, who
-from streamwarden.airflow.web.api import answer, answers
+from streamwarden.airflow.web.api.handling import from_here, who
+from streamwarden.airflow.web.api.operations import answer, answers, api_router
+from streamwarden.airflow.web.api.refusals import Refused
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.airflow.web.state import details
@@ -29,7 +30,7 @@ from streamwarden.services.savepoints.saved import Condition, Entry, Savepoints
 from streamwarden.services.state.looks import Looks, Seen, Wanted
 from streamwarden.services.state.private_documents import ID
 
-router = APIRouter(prefix="/api/v1")
+router = api_router("state")
 
 SavepointId = Annotated[str, Path(pattern="^[0-9]{8}T[0-9]{6}Z$")]
 LookId = Annotated[str, Path(pattern=f"^{ID.pattern}$")]
@@ -188,7 +189,7 @@ class StateLook(Model):
     refusal: NoAnswer | None
 
 
-@router.get("/streams/{stream}/savepoints", response_model=SavepointList)
+@router.get("/streams/{stream}/savepoints", operation_id="list_savepoints", response_model=SavepointList)
 def savepoints(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The savepoints of a stream, or of one of its queries. Their folder is read now."""
     found = details.savepoints(space, stream, query)
@@ -204,7 +205,7 @@ def _row(entry: Entry) -> SavepointRow:
     return row.model_copy(update={**found, "taken_at": saved.taken_at.timestamp(), "files": len(saved.files)})
 
 
-@router.get("/streams/{stream}/savepoints/{savepoint}", response_model=Savepoint)
+@router.get("/streams/{stream}/savepoints/{savepoint}", operation_id="get_savepoint", response_model=Savepoint)
 def manifest(stream: StreamDep, savepoint: SavepointId, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The manifest of a savepoint, as `streamwarden savepoint show --json` prints it: without secrets."""
     try:
@@ -214,7 +215,7 @@ def manifest(stream: StreamDep, savepoint: SavepointId, space: SpaceDep, query: 
     return JSONResponse(redacted(document(found)), headers=HEADERS)
 
 
-@router.get("/streams/{stream}/state", response_model=State)
+@router.get("/streams/{stream}/state", operation_id="get_state", response_model=State)
 def state(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The batches whose state can be shown, and the tables of the state. The checkpoint is read now."""
     found = details.state(space, stream, query)
@@ -230,13 +231,13 @@ def state(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONRe
     )
 
 
-@router.get("/streams/{stream}/looks", response_model=list[StateLook])
+@router.get("/streams/{stream}/looks", operation_id="list_looks", response_model=list[StateLook])
 def looks(stream: ChangedStreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The looks at the state that are kept, newest first. Needs the right to change the runs of the stream's DAG."""
     return answers(map(StateLook.model_validate, details.documents(Looks, space, stream, query).newest()))
 
 
-@router.get("/streams/{stream}/looks/{look_id}", response_model=StateLook)
+@router.get("/streams/{stream}/looks/{look_id}", operation_id="get_look", response_model=StateLook)
 def look(stream: ChangedStreamDep, look_id: LookId, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """A look at the state. Needs the right to change the runs of the stream's DAG."""
     found = details.documents(Looks, space, stream, query).get(look_id)
@@ -245,7 +246,9 @@ def look(stream: ChangedStreamDep, look_id: LookId, space: SpaceDep, query: Quer
     return answer(StateLook.model_validate(found))
 
 
-@router.post("/streams/{stream}/looks", response_model=StateLook, dependencies=[Depends(from_here)])
+@router.post(
+    "/streams/{stream}/looks", operation_id="ask_for_look", response_model=StateLook, dependencies=[Depends(from_here)]
+)
 def asking(stream: ChangedStreamDep, asked: LookRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Ask for a look at the state. Then run the DAG `look_at_state` with `stream`, `query` and the `id` as `look`: it
     reads the state, and its answer is here. So Airflow keeps no key and no value with the run."""
@@ -253,4 +256,4 @@ def asking(stream: ChangedStreamDep, asked: LookRequest, user: GetUserDep, space
     try:
         return answer(StateLook.model_validate(kept.ask(who(user), asked.wanted(), time.time())))
     except ConfigError as error:
-        raise HTTPException(422, f"{error.observed}; expected {error.expected}") from error
+        raise Refused(422, error) from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from streamwarden.airflow.dags.state.operations import Asked, Operation
 from streamwarden.airflow.dags.state.repartitioning import Repartition
 from streamwarden.airflow.dags.state.rewinding import Rewind
 from streamwarden.airflow.web.access import QueryName, StreamDep, declared
-from streamwarden.airflow.web.api import answer
+from streamwarden.airflow.web.api.operations import answer, api_router
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.airflow.web.state.api import NoAnswer
 from streamwarden.errors import CheckpointError, StreamwardenError
@@ -27,7 +27,7 @@ from streamwarden.services.state.private_documents import refusal
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
 
-router = APIRouter(prefix="/api/v1")
+router = api_router("state")
 
 Planned = Literal["rewind_stream", "repartition_stream", "compact_state"]
 _QUICK: Final[Mapping[str, Operation]] = {found.dag_id: found for found in (Rewind(), Repartition(), Compaction())}
@@ -45,7 +45,7 @@ class Plan(Model):
     refusal: NoAnswer | None = None
 
 
-@router.get("/streams/{stream}/plans/{dag_id}", response_model=Plan)
+@router.get("/streams/{stream}/plans/{dag_id}", operation_id="plan_change", response_model=Plan)
 def plan(
     stream: StreamDep,
     dag_id: Planned,

@@ -7,13 +7,13 @@ import time
 from typing import Annotated, Any, Self, TypeVar
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException
+from fastapi import Depends, HTTPException
 from fastapi.responses import JSONResponse
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from streamwarden.airflow.web.access import ChangedStreamDep, QueryName
-from streamwarden.airflow.web.actions import from_here, who
-from streamwarden.airflow.web.api import answer, answers
+from streamwarden.airflow.web.api.handling import from_here, who
+from streamwarden.airflow.web.api.operations import answer, answers, api_router
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.airflow.web.state import details
 from streamwarden.airflow.web.state.api import Key, LookId, NoAnswer, OneKey, StateEntry, Table, TableName, lines, named
@@ -25,7 +25,7 @@ from streamwarden.services.state.deleting import Counted, Deletion
 from streamwarden.services.state.requested.assignments import AssignmentRequest, Assignments
 from streamwarden.services.state.requested.deletions import DeletionRequest, Deletions
 
-router = APIRouter(prefix="/api/v1")
+router = api_router("state")
 
 _Request = TypeVar("_Request")
 
@@ -157,21 +157,26 @@ class AskedAssignment(Model):
     refusal: NoAnswer | None
 
 
-@router.get("/streams/{stream}/deletions", response_model=list[AskedDeletion])
+@router.get("/streams/{stream}/deletions", operation_id="list_deletions", response_model=list[AskedDeletion])
 def deletions(stream: ChangedStreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The deletions that wait, newest first. Needs the right to change the runs of the stream's DAG."""
     kept = details.documents(Deletions, space, stream, query)
     return answers(map(AskedDeletion.model_validate, kept.newest()))
 
 
-@router.get("/streams/{stream}/deletions/{request_id}", response_model=AskedDeletion)
+@router.get("/streams/{stream}/deletions/{request_id}", operation_id="get_deletion", response_model=AskedDeletion)
 def deletion(stream: ChangedStreamDep, request_id: LookId, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """A deletion that waits. Needs the right to change the runs of the stream's DAG."""
     kept = details.documents(Deletions, space, stream, query)
     return answer(AskedDeletion.model_validate(_there(kept.get(request_id))))
 
 
-@router.post("/streams/{stream}/deletions", response_model=AskedDeletion, dependencies=[Depends(from_here)])
+@router.post(
+    "/streams/{stream}/deletions",
+    operation_id="ask_for_deletion",
+    response_model=AskedDeletion,
+    dependencies=[Depends(from_here)],
+)
 def asking(stream: ChangedStreamDep, asked: DeletionOf, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Ask for a deletion. Then run the DAG `delete_keys` with `stream`, `reason` and the `id` as `deletion`. It counts
     the keys, waits for an approval, and deletes them. So Airflow keeps no key."""
@@ -179,21 +184,26 @@ def asking(stream: ChangedStreamDep, asked: DeletionOf, user: GetUserDep, space:
     return answer(AskedDeletion.model_validate(kept.ask(who(user), asked.deletion(), time.time())))
 
 
-@router.get("/streams/{stream}/assignments", response_model=list[AskedAssignment])
+@router.get("/streams/{stream}/assignments", operation_id="list_assignments", response_model=list[AskedAssignment])
 def assignments(stream: ChangedStreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The assignments that wait, newest first. Needs the right to change the runs of the stream's DAG."""
     kept = details.documents(Assignments, space, stream, query)
     return answers(map(AskedAssignment.model_validate, kept.newest()))
 
 
-@router.get("/streams/{stream}/assignments/{request_id}", response_model=AskedAssignment)
+@router.get("/streams/{stream}/assignments/{request_id}", operation_id="get_assignment", response_model=AskedAssignment)
 def assignment(stream: ChangedStreamDep, request_id: LookId, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """An assignment that waits. Needs the right to change the runs of the stream's DAG."""
     kept = details.documents(Assignments, space, stream, query)
     return answer(AskedAssignment.model_validate(_there(kept.get(request_id))))
 
 
-@router.post("/streams/{stream}/assignments", response_model=AskedAssignment, dependencies=[Depends(from_here)])
+@router.post(
+    "/streams/{stream}/assignments",
+    operation_id="ask_for_assignment",
+    response_model=AskedAssignment,
+    dependencies=[Depends(from_here)],
+)
 def assigning(stream: ChangedStreamDep, asked: AssignmentOf, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Ask for another value of a key. Then run the DAG `set_value` with `stream`, `reason` and the `id` as
     `assignment`. It reads the present value, waits for an approval, and sets the new one. So Airflow keeps neither."""

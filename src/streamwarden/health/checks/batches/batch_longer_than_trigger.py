@@ -20,9 +20,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Durations of the newest batches in trigger intervals."""
     trigger = window.spec.trigger.interval
     if not trigger:
-        return CHECK.verdict(
-            window, Status.OK, "each batch starts when the previous one ends: there is no trigger interval"
-        )
+        reason = "each batch starts when the previous one ends: there is no trigger interval"
+        return CHECK.not_applicable(window, reason)
     progress = [report for report in reports(window, MEMORY) if not _warms_up(window, report)]
     if not progress:
         reason = "no report of a batch after the first minute of its driver shows how long a batch took"

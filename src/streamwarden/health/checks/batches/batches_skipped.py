@@ -18,7 +18,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     earlier = _earlier(window, query_id)
     if window.skipped is None and not earlier:
         if window.spec.sink.DECLARED and not window.spec.sink.MANIFEST:
-            return CHECK.verdict(window, Status.OK, "the output is no folder of files with a manifest", 0.0)
+            return CHECK.not_applicable(window, "the output is no folder of files with a manifest", 0.0)
         return CHECK.verdict(window, Status.UNKNOWN, "the output has no manifest yet, or it could not be read")
     skipped = sorted({*earlier, *(window.skipped.skipped if window.skipped else ())})
     ahead = window.skipped.ahead if window.skipped else range(0)

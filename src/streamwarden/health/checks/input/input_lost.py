@@ -32,7 +32,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if source.TABLE:
         return _of_table(window, limits_in_force)
     if not source.OFFSETS:
-        return CHECK.verdict(window, Status.OK, "no retention deletes the input of such a source", 0.0)
+        return CHECK.not_applicable(window, "no retention deletes the input of such a source", 0.0)
     waiting = window.waiting
     if waiting is None:
         reason = "the broker did not report which offsets it keeps"

@@ -47,7 +47,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         reason = f"too few for a verdict: {format_count(rows, 'row')} in {format_count(len(progress), 'batch')}"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     if not progress[0].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state, so it drops no late rows", 0.0)
+        return CHECK.not_applicable(window, "the query keeps no state, so it drops no late rows", 0.0)
     value = round(sum(drop.rows for drop in dropped) / rows, 9)
     # one odd batch is not a trend: an alarm needs late rows in as many batches as any other check
     status = Status.OK if few or len(dropped) < RAISE else CHECK.grade(value, limits_in_force)

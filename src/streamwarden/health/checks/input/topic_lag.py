@@ -125,7 +125,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         reason = "the job opens its source itself, so the check cannot query it"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     if not source.OFFSETS:
-        return CHECK.verdict(window, Status.OK, "the source is not a topic", 0.0)
+        return CHECK.not_applicable(window, "the source is not a topic", 0.0)
     before = _remembered(window)
     lags = window.waiting.partitions if window.waiting is not None else {}
     if not lags:

@@ -26,8 +26,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not newest:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows the watermark")
     mark = newest[-1].watermark
+    if mark is None and not newest[-1].has_watermark:
+        return CHECK.not_applicable(window, "the query has no watermark", 0.0)
     if mark is None:
-        return CHECK.verdict(window, Status.OK, "the query has no watermark yet, or none at all", 0.0)
+        return CHECK.verdict(window, Status.OK, "the query has no watermark yet", 0.0)
     value = round(max(0.0, mark - window.now), 3)
     status, shown = CHECK.grade(value, limits_in_force), CHECK.limits_text(limits_in_force)
     if status is not Status.OK and (leap := ahead_since(window, limits_in_force["warning"])) is not None:

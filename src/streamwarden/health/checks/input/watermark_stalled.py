@@ -79,7 +79,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not newest:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows the watermark")
     if newest[-1].watermark is None and not newest[-1].has_watermark:
-        return CHECK.verdict(window, Status.OK, "the query has no watermark", 0.0)
+        return CHECK.not_applicable(window, "the query has no watermark", 0.0)
     event = _event_time(window, newest[-1].query_id)
     if event is None or event.batches < RECENT:
         batches = 0 if event is None else event.batches

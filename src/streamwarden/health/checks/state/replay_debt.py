@@ -26,7 +26,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not progress:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how many rows of state changed")
     if not progress[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state, so a restart replays none", 0.0)
+        return CHECK.not_applicable(window, "the query keeps no state, so a restart replays none", 0.0)
     known, version = _snapshot_version(window)
     if not known:
         return CHECK.verdict(

@@ -27,7 +27,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if log is None or log.committed is None:
         return CHECK.verdict(window, Status.UNKNOWN, "no batch is committed yet, or the checkpoint was not read")
     if schedule is None:
-        return CHECK.verdict(window, Status.OK, "the stream's file has no `savepoints.schedule`", 0.0)
+        return CHECK.not_applicable(window, "the stream's file has no `savepoints.schedule`", 0.0)
     if newest is None:
         return CHECK.verdict(window, Status.UNKNOWN, "the savepoints were not read")
     own = newest.id is not None and newest.query_id == log.query_id

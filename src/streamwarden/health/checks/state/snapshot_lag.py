@@ -25,9 +25,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     state, conf = window.spec.state, spark_conf(window.spec)
     progress = reports(window, 1)
     if progress and not progress[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state, so it uploads no snapshot", 0.0)
+        return CHECK.not_applicable(window, "the query keeps no state, so it uploads no snapshot", 0.0)
     if state.backend is Backend.ROCKSDB and not state.changelog:
-        return CHECK.verdict(window, Status.OK, "every commit uploads a snapshot", 0.0)
+        return CHECK.not_applicable(window, "every commit uploads a snapshot", 0.0)
     if is_down(window) and window.drivers and ended_well(window.drivers[-1]):
         return CHECK.verdict(window, Status.OK, "not running: no snapshot is due", 0.0)
     lags, pace = _lags(window), _pace(window)

@@ -31,7 +31,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     limits_in_force, size = thresholds.of(CHECK.name), thresholds.of("state_size")
     newest = reports(window, 1)
     if newest and not newest[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state, so it cannot grow")
+        return CHECK.not_applicable(window, "the query keeps no state, so it cannot grow")
     points = _points(window)
     span = points[-1][0] - points[0][0] if points else 0.0
     overall = theil_sen(spread_evenly(since_resets(points)[-1])) if points else None

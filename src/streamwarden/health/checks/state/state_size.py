@@ -17,7 +17,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not progress:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how large the state is")
     if not progress[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
+        return CHECK.not_applicable(window, "the query keeps no state", 0.0)
     sizes = live_state(window)
     directory = latest_measured(window, "state_dir_bytes")
     evidence: dict[str, object] = {"operators": len(progress[-1].operators)}

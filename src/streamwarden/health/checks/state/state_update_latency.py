@@ -14,7 +14,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     least = thresholds.of(CHECK.name)["least_rows"]
     progress = reports(window, 2 * MEMORY)
     if progress and not progress[-1].operators:
-        return CHECK.verdict(window, Status.OK, "the query keeps no state")
+        return CHECK.not_applicable(window, "the query keeps no state")
     if window.spec.trigger.real_time is not None:
         reason = "real-time mode: Spark's timer runs while a task waits for rows, so it shows the length of the batch"
         return CHECK.verdict(window, Status.UNKNOWN, reason)

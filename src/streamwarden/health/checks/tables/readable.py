@@ -10,7 +10,7 @@ def table_or_verdict(window: Window, check: Check) -> TableShape | Verdict:
     if window.log is None or window.log.committed is None:
         return check.verdict(window, Status.UNKNOWN, "no batch is committed yet, or the checkpoint was not read")
     if not window.spec.sink.TABLE_OF_FILES:
-        return check.verdict(window, Status.OK, "the sink shows no files of a table", 0.0)
+        return check.not_applicable(window, "the sink shows no files of a table", 0.0)
     if window.table is None:
         return check.verdict(window, Status.UNKNOWN, "the table could not be read")
     return window.table

@@ -1,7 +1,4 @@
-"""`/api/v1` for what people do about incidents: acknowledge, comment, mute, plan maintenance.
-
-What people do with streams and drills are runs of DAGs: the pages and programs ask Airflow's own API for these.
-"""
+"""`/api/v1` for what people do about incidents: acknowledge, comment, mute, plan maintenance."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +8,7 @@ from urllib.parse import urlsplit
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.configuration import conf
-from fastapi import APIRouter, Depends, HTTPException, Path, Request
+from fastapi import HTTPException, Path, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 
@@ -23,7 +20,9 @@ from streamwarden.airflow.web.access import (
     dags_of,
     require,
 )
-from streamwarden.airflow.web.api import Muted, answer
+from streamwarden.airflow.web.api.fleet import Muted
+from streamwarden.airflow.web.api.operations import answer, api_router
+from streamwarden.airflow.web.api.refusals import Refused
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.errors import ConfigError
 from streamwarden.health.incidents.incident_actions import IncidentAction
@@ -79,7 +78,7 @@ def _without(port: int | None, host: str) -> str:
     return host.lower().removesuffix(f":{port}")
 
 
-router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
+router = api_router("incidents", from_here)
 
 MuteId = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]
 Text = Annotated[str, Field(max_length=500)]
@@ -152,34 +151,34 @@ def who(user: Any) -> str:
     return f"{user.get_name()} (Airflow)"
 
 
-@router.post("/incidents/{incident_id}/acknowledge", response_model=Action)
+@router.post("/incidents/{incident_id}/acknowledge", operation_id="acknowledge_incident", response_model=Action)
 def acknowledging(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Take care of an incident: its status is not sent again, unless it gets worse."""
     done = _act(acknowledge, space, incident.incident_id, who=who(user), now=time.time(), comment=said.reason)
     return answer(Action.model_validate(done))
 
 
-@router.post("/incidents/{incident_id}/withdraw", response_model=Action)
+@router.post("/incidents/{incident_id}/withdraw", operation_id="withdraw_acknowledgement", response_model=Action)
 def withdrawing(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Withdraw the acknowledgement: the incident is sent again like any other."""
     done = _act(withdraw, space, incident.incident_id, who=who(user), now=time.time(), comment=said.reason)
     return answer(Action.model_validate(done))
 
 
-@router.post("/incidents/{incident_id}/comment", response_model=Action)
+@router.post("/incidents/{incident_id}/comment", operation_id="comment_on_incident", response_model=Action)
 def commenting(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Comment on an incident; it changes nothing that is sent."""
     done = _act(add_comment, space, incident.incident_id, who=who(user), now=time.time(), text=said.reason)
     return answer(Action.model_validate(done))
 
 
-@router.post("/streams/{stream}/mute", response_model=Muted)
+@router.post("/streams/{stream}/mute", operation_id="mute_stream", response_model=Muted)
 def muting(stream: ChangedStreamDep, wanted: MuteRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Send nothing of the stream for some time; its incidents are still opened and shown."""
     return _mute(space, user, identity(stream, wanted.query), wanted, wanted.checks)
 
 
-@router.post("/incidents/{incident_id}/mute", response_model=Muted)
+@router.post("/incidents/{incident_id}/mute", operation_id="mute_check", response_model=Muted)
 def muting_check(incident: ChangedIncidentDep, wanted: MuteTime, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Send nothing of the check of this incident for some time, for its stream or query; every other check is sent."""
     return _mute(space, user, incident.stream, wanted, (incident.check,))
@@ -201,7 +200,7 @@ def _mute(space: Workspace, user: Any, name: str, wanted: MuteTime, checks: Sequ
     return answer(Muted.model_validate(made))
 
 
-@router.post("/streams/{stream}/maintenance", response_model=Muted)
+@router.post("/streams/{stream}/maintenance", operation_id="plan_maintenance_of_stream", response_model=Muted)
 def maintenance_of_stream(
     stream: ChangedStreamDep, wanted: MaintenanceTime, user: GetUserDep, space: SpaceDep
 ) -> JSONResponse:
@@ -209,7 +208,7 @@ def maintenance_of_stream(
     return _plan(space, user, wanted, streams=(stream,))
 
 
-@router.post("/maintenance", response_model=Muted)
+@router.post("/maintenance", operation_id="plan_maintenance", response_model=Muted)
 def maintenance(wanted: MaintenanceRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Plan a maintenance window. Needs the right to change each stream, for a tag or the fleet that to change the DAG
     `health`."""
@@ -238,7 +237,7 @@ def _plan(
     return answer(Muted.model_validate(made))
 
 
-@router.post("/mutes/{mute_id}/end", response_model=Muted)
+@router.post("/mutes/{mute_id}/end", operation_id="end_mute", response_model=Muted)
 def ending(mute_id: MuteId, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """End a mute or a maintenance window before its time."""
     mute_in_force = next(
@@ -262,4 +261,4 @@ def _act(act: Any, space: Workspace, *given: Any, **named: Any) -> Any:
     try:
         return act(space.store, *given, **named)
     except ConfigError as error:
-        raise HTTPException(422, str(error)) from error
+        raise Refused(422, error) from error

@@ -1,23 +1,22 @@
-"""`/api/v1`: the content of the pages, for programs. The models and their units are in `/api/v1/openapi.json`."""
+"""`/api/v1` of what the pages show: streams, drills, incidents, mutes, hosts. Times are Unix seconds."""
 
 import time
-from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.openapi.utils import get_openapi
+from fastapi import HTTPException, Query
 from fastapi.responses import JSONResponse, Response
-from pydantic import AliasPath, BaseModel, Field
+from pydantic import AliasPath, Field
 
 from streamwarden.airflow.web import readable_drills, readable_fleet
 from streamwarden.airflow.web.access import DrillName, IncidentDep, QueryName, RunDep, StreamDep, declared
-from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.airflow.web.api.operations import answer, answers, api_router, clean
 from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
 from streamwarden.drills.reporting.report import document, verdict_word
 from streamwarden.drills.reporting.resilience import ErrorOfFormula, Resilience
+from streamwarden.health.evaluations import LastRound
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.incident_log import LogEntry
@@ -25,7 +24,6 @@ from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import StreamEvent
 from streamwarden.lifecycle.hosts.report import Drain, HostReport, HostState
-from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
 from streamwarden.services.hosts.listing import Placed
 from streamwarden.services.incidents.handling import handling, log_of
@@ -36,25 +34,11 @@ from streamwarden.services.overview.rows import DrillResult, StreamRow
 from streamwarden.services.overview.selection import PAGE, Selection, Totals
 from streamwarden.units import DAY, HOUR
 
-
-class Refusal(BaseModel):
-    """Reason why a request was refused."""
-
-    detail: str
-
-
-_REFUSALS: Final = {
-    401: "no user is logged in",
-    403: "the user may not read or do it",
-    404: "there is no such stream, query, run or incident",
-    422: "a parameter has a value that it cannot have",
-    503: "the store does not answer",
-}
-REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()
-}
-"""Error responses of every operation, for the OpenAPI document."""
-router = APIRouter(prefix="/api/v1")
+router = api_router("streams")
+of_drills = api_router("drills")
+of_incidents = api_router("incidents")
+of_hosts = api_router("hosts")
+ROUTERS: Final = (router, of_drills, of_incidents, of_hosts)
 
 OneStream = Annotated[str, Query(max_length=200)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -65,6 +49,11 @@ DagRunId = Annotated[
 Until = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is now")]
 
 
+@derived(LastRound, without={"text"})
+class Evaluation(Model):
+    """The last evaluation of all streams."""
+
+
 class StreamList(Model):
     """The streams that the user may read, a page of them."""
 
@@ -72,6 +61,8 @@ class StreamList(Model):
     """when the rows were read"""
     last_evaluation: Text = Field(validation_alias=AliasPath("last", "text"))
     """when the streams were judged last, and by what; empty if the user may not read the DAG `health`"""
+    evaluation: Evaluation | None
+    """the same as fields; None if the user may not read the DAG `health`"""
     totals: Totals
     found: int
     """rows that fit, on all pages"""
@@ -240,28 +231,13 @@ class ResilienceMatrix(Model):
     rows: tuple[ResilienceRow, ...]
 
 
-def answer(content: Model) -> JSONResponse:
-    """The model as JSON, without secrets: an earlier version may have stored some."""
-    return JSONResponse(redacted(content.model_dump(mode="json")), headers=HEADERS)
-
-
-def clean(content: Model) -> Response:
-    """The model as JSON: its texts were redacted when it was made (`Text`)."""
-    return Response(content.model_dump_json(), media_type="application/json", headers=HEADERS)
-
-
-def answers(found: Iterable[Model]) -> JSONResponse:
-    """Several models as a JSON list."""
-    return JSONResponse(redacted([model.model_dump(mode="json") for model in found]), headers=HEADERS)
-
-
-@router.get("/streams", response_model=StreamList)
+@router.get("/streams", operation_id="list_streams", response_model=StreamList)
 def streams(user: GetUserDep, chosen: Annotated[Selection, Query()]) -> Response:
     """Every stream and query that the user may read."""
     return clean(StreamList.model_validate(readable_fleet.fleet(user, chosen)))
 
 
-@router.get("/streams/{stream}", response_model=StreamDetail)
+@router.get("/streams/{stream}", operation_id="get_stream", response_model=StreamDetail)
 def stream(stream: StreamDep) -> Response:
     """One stream with its queries."""
     at, rows = readable_fleet.rows_of(stream)
@@ -270,7 +246,7 @@ def stream(stream: StreamDep) -> Response:
     return clean(StreamDetail(at=at, rows=tuple(rows)))
 
 
-@router.get("/streams/{stream}/charts", response_model=Charts)
+@router.get("/streams/{stream}/charts", operation_id="get_charts", response_model=Charts)
 def charts(
     stream: StreamDep, space: SpaceDep, since: Since = None, until: Until = None, query: QueryName = None
 ) -> Response:
@@ -285,14 +261,14 @@ def charts(
     return clean(Charts(since=begin, until=end, charts=data))
 
 
-@router.get("/streams/{stream}/events", response_model=list[Event])
+@router.get("/streams/{stream}/events", operation_id="list_events", response_model=list[Event])
 def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
     """Events of a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
     begin = time.time() - 7 * DAY if since is None else since
     return answers(map(Event.model_validate, history(space.store, stream, begin)))
 
 
-@router.get("/drills", response_model=list[Drill])
+@of_drills.get("/drills", operation_id="list_drill_runs", response_model=list[Drill])
 def drills(
     user: GetUserDep,
     space: SpaceDep,
@@ -313,13 +289,13 @@ def drills(
     return answers(Drill(**attributes(run), verdict=verdict_word(run)) for run in runs)
 
 
-@router.get("/drills/{run_id}", response_model=Journal)
+@of_drills.get("/drills/{run_id}", operation_id="get_drill_journal", response_model=Journal)
 def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
     """The journal of a run of a drill."""
     return answer(Journal.model_validate(document(run, space.store.journals.entries(run.run_id))))
 
 
-@router.get("/incidents", response_model=list[IncidentModel])
+@of_incidents.get("/incidents", operation_id="list_incidents", response_model=list[IncidentModel])
 def incidents(
     user: GetUserDep, space: SpaceDep, stream: OneStream = "", past: bool = False, limit: Limit = PAGE
 ) -> JSONResponse:
@@ -340,7 +316,7 @@ def incident_model(incident: Incident, handled: Handling, now: float) -> Inciden
     )
 
 
-@router.get("/incidents/{incident_id}", response_model=IncidentDetail)
+@of_incidents.get("/incidents/{incident_id}", operation_id="get_incident", response_model=IncidentDetail)
 def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
     """One incident, open or resolved."""
     now = time.time()
@@ -356,7 +332,7 @@ def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
     )
 
 
-@router.get("/mutes", response_model=list[Muted])
+@of_incidents.get("/mutes", operation_id="list_mutes", response_model=list[Muted])
 def mutes(
     user: GetUserDep, space: SpaceDep, stream: OneStream = "", past: bool = False, limit: Limit = PAGE
 ) -> JSONResponse:
@@ -367,24 +343,15 @@ def mutes(
     return answers(map(Muted.model_validate, readable[::-1][:limit]))
 
 
-@router.get("/resilience", response_model=ResilienceMatrix)
+@of_drills.get("/resilience", operation_id="get_resilience_matrix", response_model=ResilienceMatrix)
 def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
     """The resilience matrix: a row for each stream, fault and variant of it, of the drills that the user may read."""
     at, rows = readable_drills.resilience_for(user, stream)
     return answer(ResilienceMatrix(at=at, rows=tuple(map(ResilienceRow.model_validate, rows))))
 
 
-@router.get("/hosts", response_model=list[HostModel])
+@of_hosts.get("/hosts", operation_id="list_hosts", response_model=list[HostModel])
 def hosts(user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """The hosts that run drivers, with the drivers of streams that the user may read; none for a user who may not read
     the DAG `health`."""
     return answers(map(HostModel.model_validate, readable_fleet.hosts(space, user)))
-
-
-@router.get("/openapi.json")
-def openapi(request: Request, user: GetUserDep) -> JSONResponse:
-    """This document."""
-    routes = [route for route in request.app.routes if getattr(route, "path", "").startswith(router.prefix)]
-    here = [{"url": request.scope["root_path"]}]
-    made = get_openapi(title="Streamwarden", version="1", description=__doc__, routes=routes, servers=here)
-    return JSONResponse(made, headers=HEADERS)

@@ -4,13 +4,14 @@ sizes bytes. `streamwarden inspect --json` says the same of a checkpoint."""
 import time
 from typing import Final
 
-from fastapi import APIRouter, HTTPException
+from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from pydantic import AliasPath, Field
 
 from streamwarden.airflow.web import stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep
-from streamwarden.airflow.web.api import Since, answer, answers
+from streamwarden.airflow.web.api.fleet import Since
+from streamwarden.airflow.web.api.operations import answer, answers, api_router
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.checkpoint.diagnosis import damage
 from streamwarden.checkpoint.diagnosis.report import BatchReport, CheckpointReport, OperatorReport, StoreReport
@@ -24,7 +25,7 @@ from streamwarden.services.overview.models import Model, Text, attributes, deriv
 from streamwarden.tuning.recommendation import Number, Recommendation
 from streamwarden.units import DAY
 
-router = APIRouter(prefix="/api/v1")
+router = api_router("streams")
 
 WEEK: Final = 7 * DAY
 
@@ -159,7 +160,7 @@ class Declaration(Model):
     text: str
 
 
-@router.get("/streams/{stream}/drivers", response_model=list[Driver])
+@router.get("/streams/{stream}/drivers", operation_id="list_drivers", response_model=list[Driver])
 def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
     """The drivers that were launched or ended since a time (seven days ago by default), newest first; the newest one
     however old it is."""
@@ -167,7 +168,7 @@ def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResp
     return answers([_driver(driver, ui if number == 0 else None) for number, driver in enumerate(records)])
 
 
-@router.get("/streams/{stream}/drivers/{driver_id}/log", response_model=DriverLog)
+@router.get("/streams/{stream}/drivers/{driver_id}/log", operation_id="get_driver_log", response_model=DriverLog)
 def log(stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> JSONResponse:
     """The end of a driver's log, without secrets. Needs the right to read the task logs of the stream's DAG too."""
     return answer(DriverLog.model_validate(stream_details.end_of(space, stream, driver_id)))
@@ -179,7 +180,7 @@ def _driver(record: DriverRecord, ui: str | None) -> Driver:
     return Driver(**attributes(record) | {"exit": ended}, host=host, pid=pid, ui=ui)
 
 
-@router.get("/streams/{stream}/checkpoint", response_model=CheckpointAnswer)
+@router.get("/streams/{stream}/checkpoint", operation_id="get_checkpoint", response_model=CheckpointAnswer)
 def checkpoint(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The anatomy of the checkpoint of a stream, or of one of its queries. It is read from the storage now."""
     report, problem = stream_details.checkpoint(space, stream, query)
@@ -187,13 +188,13 @@ def checkpoint(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> J
     return answer(CheckpointAnswer(checkpoint=checkpoint_report, problem=problem))
 
 
-@router.get("/streams/{stream}/advice", response_model=Advice)
+@router.get("/streams/{stream}/advice", operation_id="get_advice", response_model=Advice)
 def advice(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The findings of the linter about a stream, and tuning advice from its history."""
     return answer(Advice.model_validate(stream_details.advice(space, stream, query)))
 
 
-@router.get("/streams/{stream}/declaration", response_model=Declaration)
+@router.get("/streams/{stream}/declaration", operation_id="get_declaration", response_model=Declaration)
 def declaration(stream: StreamDep, space: SpaceDep) -> JSONResponse:
     """The file that declares the stream."""
     path = f"{STREAMS}/{stream}.yaml"
