@@ -198,6 +198,7 @@
   }
   function address(path) {
     const url = new URL(path, location.href);
+    if (path === place.dataset.incidents) return url; // the API refuses what an operation does not know
     const { since, until } = place.dataset;
     if (since) url.searchParams.set("since", since);
     if (until && path === place.dataset.charts) url.searchParams.set("until", until);
