@@ -73,8 +73,13 @@ pictures: setup-tests ## take the pictures in docs/images again, from a running 
 soak: setup-tests ## kill a stream KILLS times (200) at random moments of SEED (1), on three sinks (an hour)
 	@$(BIN)/python benchmarks/soak/run.py --kills $(KILLS) --seed $(SEED)
 
-bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
+bench: setup ## run every benchmark; the figures go to docs/benchmarks.md (QUICK=1: each in a small size, ten minutes)
+ifdef QUICK
+	@grep -v '^#' benchmarks/quick.txt | while read -r name arguments; do echo "== $$name $$arguments"; \
+		$(BIN)/python benchmarks/$$name/run.py $$arguments </dev/null || exit; done
+else
 	@for run in $(filter-out benchmarks/soak/% benchmarks/side_by_side/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
+endif
 
 side-by-side: setup-tests ## the same jobs in Flink, Kafka Streams and others; installs them in the user's cache folder (30 min)
 	@$(BIN)/python benchmarks/side_by_side/run.py

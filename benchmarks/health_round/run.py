@@ -2,12 +2,12 @@
 
     python benchmarks/health_round/run.py [--streams 10 100 1000 5000] [--pairs 3] [--compare SRC]
 
-Each stream commits six batches a minute, and the store has its newest hundred. An evaluator is a process of its own
-that remembers nothing of the round before, as the task of the health DAG; the one called `before`, with `--compare`,
-is of the version whose `src` folder is given. They take turns on one SQLite store: at each turn an evaluator judges
-two minutes in a row, and the second one counts, without its imports. The streams share one checkpoint and one input
-folder on the disk: 4 partitions of RocksDB with 400 files, 100 files of input. Of more than a thousand streams, each
-thousand has the batches of the first.
+Each stream commits six batches a minute, and the store has its newest hundred. The evaluator called `task` keeps
+nothing of the round before, as the task of the health DAG; `watch` keeps the batches that it has parsed, as the
+command does; `before`, with `--compare`, is a `task` of the version whose `src` folder is given. They take turns on one
+SQLite store: at each turn an evaluator judges two minutes in a row, and the second one counts, without its imports.
+Twenty checkpoints, which the streams share, lie on the disk and go on with each minute: 4 partitions of RocksDB with
+440 files, 100 files of input. Of more than a hundred streams, each hundred has the batches of the first.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
-
-import run as one_round  # type: ignore[import-not-found]
 
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
@@ -36,11 +35,17 @@ from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StreamSpec
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import simulated
+
 GOAL: Final = 2.0
 """Seconds of a core for a thousand streams."""
 STORED: Final = 100
 EACH_MINUTE: Final = 6
-OWN: Final = 1000
+HOMES: Final = 20
+"""Checkpoints on the disk."""
+OWN: Final = 100
 """Streams with batches of their own."""
 COLUMNS: Final = (
     "query_id, batch_id, run_id, at, planned_at, committed_at, started_at, executed, duration_ms, planning_ms"
@@ -55,9 +60,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--compare", type=Path, help="the src folder of another version")
     parser.add_argument("--evaluate", help=argparse.SUPPRESS)
+    parser.add_argument("--kind", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.evaluate:
-        answer_minutes(Path(chosen.evaluate), chosen.streams[0])
+        answer_minutes(Path(chosen.evaluate), chosen.streams[0], chosen.kind)
         return
     print("| streams | evaluator | CPU a round | a stream | peak memory |\n|---|---|---|---|---|")
     for streams in chosen.streams:
@@ -100,7 +106,7 @@ def measure(streams: int, pairs: int, other: Path | None) -> list[tuple[str, lis
     """(evaluator, CPU seconds of its rounds, its peak memory in bytes)"""
     with tempfile.TemporaryDirectory() as folder:
         minute = fill(Path(folder), streams)
-        evaluators = [start(kind, Path(folder), streams, other) for kind in ("before", "now")]
+        evaluators = [start(kind, Path(folder), streams, other) for kind in ("before", "task", "watch")]
         taking_turns = [evaluator for evaluator in evaluators if evaluator is not None]
         found: dict[str, list[dict[str, float]]] = {}
         for evaluator in taking_turns * pairs:
@@ -121,7 +127,7 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
     """None for another version if none is given."""
     if kind == "before" and other is None:
         return None
-    command = [sys.executable, __file__, "--evaluate", str(folder), "--streams", str(streams)]
+    command = [sys.executable, __file__, "--evaluate", str(folder), "--streams", str(streams), "--kind", kind]
     source = {"PYTHONPATH": str(other)} if kind == "before" else {}
     process = subprocess.Popen(
         command,
@@ -133,14 +139,16 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
     return Evaluator(kind, process)
 
 
-def answer_minutes(folder: Path, streams: int) -> None:
+def answer_minutes(folder: Path, streams: int, kind: str) -> None:
     """Evaluate at each time that comes on stdin."""
     specs = [spec_of(folder, number) for number in range(streams)]
     with Store(f"sqlite:///{folder}/store.db") as store:
+        monitor = partial(HealthMonitor, store, alive=lambda process: True)
+        if kind == "watch":
+            monitor = partial(monitor, kept={})
         for line in sys.stdin:
             before = time.process_time()
-            monitor = HealthMonitor(store, alive=lambda process: True)
-            monitor.evaluate(specs, float(line))
+            monitor().evaluate(specs, float(line))
             cpu = time.process_time() - before
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             print(json.dumps({"cpu": cpu, "memory": memory}), flush=True)
@@ -148,16 +156,16 @@ def answer_minutes(folder: Path, streams: int) -> None:
 
 def fill(folder: Path, streams: int) -> int:
     """A store in which each stream has its batches, and the shared folders; the newest minute."""
-    one_round.lay_out(folder, replace(one_round.make_window(1, STORED), spec=spec_of(folder, 0)))
-    (folder / "stream_0").rename(folder / "home")
+    for number in range(min(HOMES, streams)):
+        simulated.lay_out(folder / "homes", simulated.make_window(number, STORED))
     with Store(f"sqlite:///{folder}/store.db") as store:
         store.migrate()
         for number in range(streams):
             name = f"stream_{number}"
             if number < OWN:
-                store.batches.upsert_many(name, one_round.make_reports(number, STORED))
+                store.batches.upsert_many(name, simulated.make_reports(number, STORED))
             store.drivers.launched(driver(name))
-            store.measurements.add(one_round.make_window(number, 1).measurements)
+            store.measurements.add(simulated.make_window(number, 1).measurements)
     copy_batches(folder, streams, since=0)
     return 0
 
@@ -167,14 +175,17 @@ def add_batches(folder: Path, streams: int, minute: int) -> None:
     first = STORED + EACH_MINUTE * (minute - 1)
     with Store(f"sqlite:///{folder}/store.db") as store:
         for number in range(min(streams, OWN)):
-            made = list(one_round.make_reports(number, EACH_MINUTE))
+            made = list(simulated.make_reports(number, EACH_MINUTE))
             new = [moved(each, first + n, at(minute) - 60 + 10 * n) for n, each in enumerate(made)]
             store.batches.upsert_many(f"stream_{number}", new)
     copy_batches(folder, streams, since=first)
+    for number in range(min(HOMES, streams)):
+        for n in range(EACH_MINUTE):
+            simulated.add_batch(folder / f"homes/stream_{number}", first + n, at(minute) - 60 + 10 * n)
 
 
 def copy_batches(folder: Path, streams: int, since: int) -> None:
-    """Give the streams beyond the first thousand the batches of these, from batch `since` on."""
+    """Give the streams beyond the first hundred the batches of these, from batch `since` on."""
     with closing(sqlite3.connect(folder / "store.db")) as connection, connection:
         for number in range(OWN, streams):
             connection.execute(
@@ -186,19 +197,21 @@ def copy_batches(folder: Path, streams: int, since: int) -> None:
 
 def moved(report: Progress, batch_id: int, began: float) -> Progress:
     """The report as that of a later batch."""
-    return parse_progress({**report.raw, "batchId": batch_id, "timestamp": one_round._iso(began)})
+    return parse_progress({**report.raw, "batchId": batch_id, "timestamp": simulated.iso(began)})
 
 
 def at(minute: int) -> float:
     """Unix seconds."""
-    return float(one_round.NOW + 60.0 * minute)
+    return float(simulated.NOW + 60.0 * minute)
 
 
 def spec_of(folder: Path, number: int) -> StreamSpec:
-    """All streams read the same folders."""
-    home = folder / "home"
-    made: StreamSpec = one_round.make_window(number, 1).spec
-    return replace(made, checkpoint=str(home), source=FilesSource(path=str(home / "input"), max_files_per_trigger=4))
+    """Several streams have one checkpoint."""
+    home = folder / f"homes/stream_{number % HOMES}"
+    made: StreamSpec = simulated.make_window(number, 1).spec
+    return replace(
+        made, checkpoint=str(home), source=FilesSource(path=str(simulated.input_of(home)), max_files_per_trigger=4)
+    )
 
 
 def driver(stream: str) -> DriverRecord:
@@ -210,8 +223,8 @@ def driver(stream: str) -> DriverRecord:
         token=1,
         folder="/data",
         launched_by="bench",
-        launched_at=one_round.NOW - 4_000,
-        started_at=one_round.NOW - 3_990,
+        launched_at=simulated.NOW - 4_000,
+        started_at=simulated.NOW - 3_990,
         process=ProcessIdentity(host="bench", pid=1, started_at=1),
     )
 

@@ -189,10 +189,10 @@ def processor_seconds(pids: Sequence[int]) -> float:
 
 
 COUNTED: Final = """
-    SELECT count(*) FILTER (WHERE at >= $began AND at < $ended),
-        count(*) FILTER (WHERE at >= $first AND at < $last),
-        count(DISTINCT hash(session_id, at)) FILTER (WHERE at >= $first AND at < $last)
-    FROM (SELECT session_id, epoch(at) AS at FROM read_parquet($files) WHERE kind = 'HEARTBEAT')
+    SELECT count(*) FILTER (WHERE moment >= $began AND moment < $ended),
+        count(*) FILTER (WHERE moment >= $first AND moment < $last),
+        count(DISTINCT hash(session_id, moment)) FILTER (WHERE moment >= $first AND moment < $last)
+    FROM (SELECT session_id, epoch("at") AS moment FROM read_parquet($files) WHERE kind = 'HEARTBEAT')
 """
 
 

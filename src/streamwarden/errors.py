@@ -136,6 +136,11 @@ class SinkInterrupted(SinkError):
     """The driver has to end (a stop, a lost lease) while it waits for an unavailable sink."""
 
 
+class TableConflict(StreamwardenError):
+    """Another program changed the table while a batch was being written, and the batch is not in it; a restart writes
+    it."""
+
+
 class MissingExtra(StreamwardenError, ModuleNotFoundError):
     """A package is not installed that an extra of streamwarden brings; a restart cannot fix it."""
 

@@ -89,6 +89,8 @@ def redacted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _hidden(item) if is_secret(str(key)) else redacted(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
+        if _WITHOUT_TEXT.issuperset(map(type, value)):
+            return value
         items = _arguments(value)
         return list(items) if isinstance(value, list) else tuple(items)
     return value

@@ -64,8 +64,8 @@ def test_the_navigation_leads_to_the_fleet_which_shows_the_running_stream(visit:
     fleet = page.frame_locator("iframe")
     row = _row(fleet)
     expect(row.locator(".state")).to_have_text("running")
-    expect(row.locator("[data-label='rows/s in']")).to_have_text(re.compile(r"^[\d.,]+$"))
-    expect(row.locator("[data-label='state size']")).to_have_text(re.compile(r"\d\s(kB|MB|B)"), timeout=PATIENCE)
+    expect(row.locator("[data-label='rows/s']")).to_have_text(re.compile(r"^[\d.,]+$"))
+    expect(row.locator("[data-label='state']")).to_have_text(re.compile(r"\d\s(kB|MB|B)"), timeout=PATIENCE)
     for wanted in ("backlog", "forecast", "last drill"):  # with the state size, what a person on call looks for first
         expect(row.locator(f"[data-label='{wanted}']")).not_to_be_empty()
     whole = fleet.get_by_role("region", name="Streams").evaluate("each => each.scrollWidth <= each.clientWidth")
@@ -106,11 +106,14 @@ def test_a_person_can_read_and_copy_while_the_page_refreshes_itself(visit: Open)
     page = visit(FLEET)
     link = _row(page).get_by_role("link", name="counted", exact=True)
     link.focus()
-    before = page.locator(".fleet").get_attribute("data-now")
-    page.evaluate("getSelection().selectAllChildren(document.querySelector('tr[data-stream=torn] .why'))")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('tr[data-stream=torn] .reason'))")
     chosen = page.evaluate("String(getSelection())")
     assert "pigeons" in chosen
-    expect(page.locator(".fleet")).not_to_have_attribute("data-now", str(before))
+    age = _row(page).locator("time[data-form=for]")
+    before = age.inner_text()
+    with page.expect_response(lambda answer: "part=fleet" in answer.url and answer.status == 200):
+        pass
+    expect(age).not_to_have_text(before)
     assert page.evaluate("String(getSelection())") == chosen
     expect(link).to_be_focused()
 
@@ -211,32 +214,38 @@ def test_a_stop_asks_once_wants_a_reason_and_says_how_it_went(visit: Open, insta
     expect(page.locator(".lead .state")).to_have_text("running", timeout=PATIENCE)
 
 
-def test_an_action_that_waits_says_why_and_tells_its_result_after_its_dialog(
+def test_an_action_that_waits_says_why_and_is_cancelled_or_unpaused_where_it_says_so(
     visit: Open, installation: Installation
 ) -> None:
-    """The DAG is paused. The person closes the dialog and opens another one, which stays that of its own action."""
+    """The DAG is paused while the dialog is open. The person closes it and opens another one, which stays that of its
+    own action. The next restart finds the DAG paused before it asks."""
     page, airflow = visit(STREAM), installation.airflow
-    airflow.pause("start_stream", True)
+    dialog, outcome = page.get_by_role("dialog"), page.get_by_role("log", name="Results of actions")
+    with page.expect_response(re.compile("/api/v2/dags/restart_stream$")):
+        page.get_by_role("button", name="Restart", exact=True).click()
+    airflow.pause("restart_stream", True)
     try:
-        page.get_by_role("button", name="Start", exact=True).click()
-        dialog = page.get_by_role("dialog")
         dialog.get_by_label("Reason").fill("to be sure")
         dialog.get_by_label("Reason").press("Enter")
         expect(dialog.get_by_role("status")).to_contain_text("the DAG is paused in Airflow", timeout=PATIENCE)
-        expect(dialog.get_by_role("link", name="Open the DAG")).to_have_attribute("href", "/dags/start_stream")
+        expect(dialog.get_by_role("link", name="Open the DAG")).to_have_attribute("href", "/dags/restart_stream")
         dialog.get_by_role("button", name="Close", exact=True).click()
-        outcome = page.get_by_role("log", name="Results of actions")
-        expect(outcome).to_contain_text("airflow dags unpause start_stream")
         page.get_by_role("button", name="Stop", exact=True).click()
+        outcome.get_by_role("button", name="Cancel the run").evaluate("button => button.click()")  # behind the dialog
+        expect(outcome).to_contain_text("The run was cancelled before it began", timeout=PATIENCE)
+        expect(dialog.get_by_role("heading")).to_have_text("Stop counted?")
+        expect(dialog.locator("#confirm-result")).to_be_empty()
+        dialog.get_by_role("button", name="Cancel", exact=True).click()
+        page.get_by_role("button", name="Restart", exact=True).click()
+        dialog.get_by_label("Reason").fill("to be sure")
+        dialog.get_by_role("button", name="Unpause and restart").click()
+        expect(dialog.locator("#confirm-result")).to_have_text("Done.", timeout=PATIENCE)
     finally:
-        airflow.pause("start_stream", False)
-    expect(outcome).to_contain_text("Done", timeout=PATIENCE)
-    expect(dialog.get_by_role("heading")).to_have_text("Stop counted?")
-    expect(dialog.get_by_role("status")).to_be_empty()
-    expect(dialog.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
-    dialog.get_by_role("button", name="Cancel", exact=True).click()
+        airflow.pause("restart_stream", False)
+    dialog.get_by_role("button", name="Close", exact=True).click()
     outcome.get_by_role("button", name="Hide").click()
     expect(outcome).to_be_empty()
+    expect(page.locator(".lead .state")).to_have_text("running", timeout=PATIENCE)
 
 
 def test_an_incident_is_acknowledged_beside_its_chart(visit: Open, installation: Installation) -> None:
@@ -248,10 +257,15 @@ def test_an_incident_is_acknowledged_beside_its_chart(visit: Open, installation:
         status=Status.WARNING,
         opened_at=now,
         updated_at=now,
-        reason="the state grows",
+        reason=f"the state grows: {'x' * 400}",
     )
     incidents.save(full)
     page = visit(INCIDENTS)
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    box = page.get_by_role("button", name="Acknowledge", exact=True).bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE, "a phone does not show the button"
+    page.set_viewport_size({"width": DESK, "height": 900})
     page.get_by_role("link", name="state_size", exact=True).click()
     expect(page.locator("#charts[data-drawn=true] #chart-state_size")).to_be_visible()
     has_no_barriers(page)
@@ -369,14 +383,25 @@ def test_an_explanation_is_reached_with_the_keyboard(visit: Open) -> None:
     expect(said).to_be_hidden()
 
 
-def test_a_page_in_airflows_frame_has_a_link_to_itself(visit: Open) -> None:
-    """The address bar is that of Airflow's page; the link has the search."""
+def test_a_search_in_airflows_frame_survives_a_reload_and_back_undoes_it(visit: Open) -> None:
+    """Airflow's address bar follows, and so does the link to the page outside of the frame."""
     page = visit("/plugin/streams")
     fleet = page.frame_locator("iframe")
-    fleet.get_by_label("Search").fill("idle")
+    expect(_streams(fleet)).to_have_count(4)
+    fleet.get_by_label("Search").press_sequentially("idle")
     expect(_streams(fleet)).to_have_text(["idle"])
     link = fleet.get_by_role("link", name="Link to this view")
     expect(link).to_have_attribute("href", re.compile(r"/streamwarden/\?q=idle$"))
+    expect(page).to_have_url(re.compile(r"/plugin/streams/streamwarden/\?q=idle$"))
+    page.reload()
+    expect(_streams(fleet)).to_have_text(["idle"])
+    expect(fleet.get_by_label("Search")).to_have_value("idle")
+    fleet.get_by_label("only in trouble").check()
+    expect(fleet.get_by_text("No stream fits this search.")).to_be_visible()
+    page.go_back()
+    expect(_streams(fleet)).to_have_text(["idle"])
+    expect(fleet.get_by_label("only in trouble")).not_to_be_checked()
+    expect(page).to_have_url(re.compile(r"/plugin/streams/streamwarden/\?q=idle$"))
 
 
 def test_the_pages_follow_the_theme_of_airflow(visit: Open) -> None:

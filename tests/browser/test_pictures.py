@@ -194,7 +194,7 @@ def _full(fleet: Page | FrameLocator) -> Locator:
         expect(row.locator(".state")).to_have_text("running", timeout=patience)
         expect(row.locator("svg.spark")).to_be_visible(timeout=patience)
         expect(row.locator("[data-label=forecast]")).to_have_text(re.compile("does not grow|reaches"), timeout=patience)
-        for column in ("rows/s in", "backlog", "memory"):
+        for column in ("rows/s", "backlog"):
             expect(row.locator(f"[data-label='{column}']")).to_have_text(VALUE, timeout=patience)
     found = fleet.locator(f"tr[data-stream={DEPARTURES}]")
     expect(found.locator("[data-label='last drill']")).to_contain_text("PASSED")

@@ -8,7 +8,9 @@ time limits.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any, Final
 
@@ -26,6 +28,10 @@ from streamwarden.services.workspace import Workspace
 
 POLL: Final = 0.5
 """Seconds between two observations of a driver: a dead one is noticed within 2 s, with a reserve for a busy machine."""
+
+SHOW: Final = 2.0
+"""Seconds between two readings of the log of a living driver. The way to a thread and back costs several times as much
+as a look at the process, which the event loop does by itself."""
 
 ASK_AGAIN: Final = 1.0
 """Seconds between two readings of the desired state."""
@@ -153,33 +159,31 @@ class DriverTrigger(_StreamTrigger):
         tail = LogTail.resumed(space.fleet.log_path(self.driver_id)) if self.supervises else None
         records = LogRecords()
         watch = DriverWatch(space, self.driver_id)
-        store_down = False
+        look = partial(_look, watch, tail)
+        store_down, show_at = False, 0.0
         while True:
-            try:
-                ended = await asyncio.to_thread(watch.ended)
-            except StoreError as error:
+            if time.monotonic() < show_at and watch.lives_here():
+                await asyncio.sleep(POLL)
+                continue
+            show_at = time.monotonic() + SHOW
+            seen = await asyncio.to_thread(look)
+            if seen.failure is not None and not store_down:
                 # The driver does not depend on the store, so watching must not end with it either.
-                if not store_down:
-                    self.log.warning("the store is down, the driver's state is not known: %s", error)
-                store_down, ended = True, None
-            else:
-                if store_down:
-                    self.log.info("the store is back")
-                store_down = False
-            if tail is not None:
-                await self._show(tail, records, final=ended is not None)
-            if ended is not None:
-                yield TriggerEvent({"driver_id": self.driver_id, "exit": ended})
+                self.log.warning("the store is down, the driver's state is not known: %s", seen.failure)
+            elif seen.failure is None and store_down:
+                self.log.info("the store is back")
+            store_down = seen.failure is not None
+            self._show(records, seen.lines)
+            if seen.ended is not None:
+                while tail is not None and (lines := await asyncio.to_thread(tail.read, final=True)):
+                    self._show(records, lines)
+                yield TriggerEvent({"driver_id": self.driver_id, "exit": seen.ended})
                 return
             await asyncio.sleep(POLL)
 
-    async def _show(self, tail: LogTail, records: LogRecords, *, final: bool) -> None:
-        while True:
-            lines = await asyncio.to_thread(tail.read, final=final)
-            for record in records.of(lines):
-                self.log.log(record.level, "%s", record.text)
-            if not (final and lines):
-                return
+    def _show(self, records: LogRecords, lines: Sequence[str]) -> None:
+        for record in records.of(lines):
+            self.log.log(record.level, "%s", record.text)
 
 
 class DriverWatch:
@@ -196,6 +200,10 @@ class DriverWatch:
         self._process: ProcessIdentity | None = None
         self._ask_at = 0.0
 
+    def lives_here(self) -> bool:
+        """Whether the driver is known to run on this host. Reads a file of the kernel, and never waits."""
+        return self._process is not None and is_alive(self._process) is True
+
     def ended(self) -> str | None:
         """The kind of the driver's exit; None while it is alive. Raises StoreError."""
         seen = None if self._process is None else is_alive(self._process)
@@ -208,6 +216,26 @@ class DriverWatch:
         if observation.alive or (self._process is not None and is_alive(self._process)):
             return None
         return str(observation.exit.kind) if observation.exit is not None else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one look found: the kind of the driver's exit, why the store did not answer, and new lines of the log."""
+
+    ended: str | None
+    failure: StoreError | None
+    lines: Sequence[str]
+
+
+def _look(watch: DriverWatch, tail: LogTail | None) -> _Seen:
+    """Look at the driver and at its log. Both in one call, because the way to a thread and back costs more than the
+    look. Raises OSError if the log cannot be read."""
+    ended, failure = None, None
+    try:
+        ended = watch.ended()
+    except StoreError as error:
+        failure = error
+    return _Seen(ended, failure, () if tail is None else tail.read(final=ended is not None))
 
 
 class StandbyTrigger(_StreamTrigger):

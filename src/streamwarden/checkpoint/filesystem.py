@@ -35,7 +35,8 @@ class FileSystem(Protocol):
     def names(self, path: str) -> Sequence[str]:
         """Names in a folder, in no order. Cheaper than `entries`."""
 
-    def entries(self, path: str) -> Sequence[FileInfo]: ...
+    def entries(self, path: str, without: Collection[str] = ()) -> Sequence[FileInfo]:
+        """The entries of a folder, except those with a name in `without`: a disk does not look at these."""
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         """Name -> bytes of the `wanted` entries that are in a folder. Needs less memory than `entries`."""
@@ -74,8 +75,8 @@ class Location:
     def names(self) -> Sequence[str]:
         return self.fs.names(self.path)
 
-    def entries(self) -> Sequence[FileInfo]:
-        return self.fs.entries(self.path)
+    def entries(self, without: Collection[str] = ()) -> Sequence[FileInfo]:
+        return self.fs.entries(self.path, without)
 
     def stat(self) -> FileInfo:
         return self.fs.stat(self.path)

@@ -63,6 +63,7 @@ class LastRound:
         text: the same in words.
         evaluator: the kind of process that judged the streams; None without an evaluation.
         host: of that process; empty without an evaluation.
+        after_age: what the text says after the age, for a page that keeps the age current itself.
     """
 
     at: float | None
@@ -70,6 +71,7 @@ class LastRound:
     text: str
     evaluator: Evaluator | None = None
     host: str = ""
+    after_age: str = ""
 
 
 def late_evaluation(records: Iterable[EvaluationRecord], now: float) -> Verdict | None:
@@ -97,7 +99,15 @@ def last_round(records: Iterable[EvaluationRecord], now: float) -> LastRound:
         text = "No evaluation of all streams is recorded. Unpause the DAG `health`, or run `streamwarden watch`."
         return LastRound(at=None, late=True, text=text)
     age = max(0.0, now - newest.at)
-    text = f"Last evaluation {format_duration(age)} ago by {newest.evaluator.shown} on {newest.host}."
+    rest = f" by {newest.evaluator.shown} on {newest.host}."
     if age > STALE_AFTER:
-        text += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
-    return LastRound(at=newest.at, late=age > STALE_AFTER, text=text, evaluator=newest.evaluator, host=newest.host)
+        rest += " It is late: check that the DAG `health` is not paused and Airflow runs, or run `streamwarden watch`."
+    text = f"Last evaluation {format_duration(age)} ago{rest}"
+    return LastRound(
+        at=newest.at,
+        late=age > STALE_AFTER,
+        text=text,
+        evaluator=newest.evaluator,
+        host=newest.host,
+        after_age=rest,
+    )

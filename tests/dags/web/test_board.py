@@ -11,21 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.store import Store
 from streamwarden.airflow.web.row_cache import (
     DAY,
     FRESH,
+    LOOK_AGAIN,
     OLDEST,
     PATIENCE,
     QUICK,
     REST,
     Board,
     Snapshot,
+    Unchanged,
     state_trends,
 )
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.signals.series import STATE_BYTES
 from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
 from support.airflow.web_fleet import fill
 from support.airflow.web_server import bearer, served
@@ -213,3 +217,40 @@ def test_full_collections_pass_over_what_the_server_holds_after_its_first_readin
         gc.unfreeze()  # what the process of the tests passes over
         server.get("/streamwarden/api/v1/streams", headers=bearer("viewer")).raise_for_status()
         assert gc.get_freeze_count() > len(gc.get_objects())
+
+
+def test_the_store_is_read_again_if_it_has_changed_a_process_is_gone_or_after_some_seconds() -> None:
+    """Processes die without a word in the store. The rows that are kept are as old as the question, not as they are."""
+    clock, versions, pids = [100.0], [(1,), (1,), (2,), (2,), (2,)], [{7}, {7}, {7}, set(), set(), set()]
+    reader = Reader(clock)
+    unchanged = Unchanged(reader, lambda: versions.pop(0), lambda rows: frozenset(pids.pop(0)), lambda: clock[0])
+    first = unchanged()
+    clock[0] += 1
+    again = unchanged()
+    assert (reader.count, again.at, again.reading) == (1, 101.0, first.reading)
+    assert unchanged().reading == first.reading, "it was read, and says the same"
+    assert reader.count == 2
+    unchanged()
+    assert reader.count == 3, "a process is gone"
+    clock[0] += LOOK_AGAIN + 0.1
+    unchanged()
+    assert reader.count == 4
+
+
+def test_a_store_that_has_no_version_is_always_read() -> None:
+    reader = Reader([100.0])
+    unchanged = Unchanged(reader, lambda: None, lambda rows: frozenset(), lambda: 100.0)
+    for _ in range(2):
+        unchanged()
+    assert reader.count == 2
+
+
+def test_the_version_of_an_embedded_store_changes_with_whatever_another_process_writes(space: Workspace) -> None:
+    before = space.store.version()
+    assert before is not None
+    assert before == space.store.version()
+    with Store(space.store_url) as other:
+        other.stops.set_desired(
+            DesiredState(stream="a", desired=Desired.STOPPED, changed_by="b", reason="c", changed_at=0.0)
+        )
+    assert space.store.version() != before

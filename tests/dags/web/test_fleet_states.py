@@ -45,14 +45,23 @@ ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
 SAID = {
     "spent": (
         "down",
+        r"at .* left down killed by signal 9 ",
         r"killed by signal 9.*left down: gave up after 2 failures in 1h: the budget is 1 restart;.*Next: read the ",
     ),
-    "left": ("down", r"killed by signal 9.*left down: 2 failures within an hour.*Next: buy a larger disk"),
-    "far": ("unseen", r"its driver, on another host, did not renew its lease in time"),
-    "gone": ("down", r"killed by signal 9.*restarts (now|in [\d.]+ m?s)"),
-    "frozen": ("unresponsive", r"its JVM has not answered for \d+ s.*driver is killed and restarted"),
+    "left": (
+        "down",
+        r"at .* left down killed by signal 9 ",
+        r"killed by signal 9.*left down: 2 failures within an hour.*Next: buy a larger disk",
+    ),
+    "far": ("unseen", r".*its driver, on another host, did", r"its driver, on another host, did not renew its lease"),
+    "gone": ("down", r"at .* restarts at .* killed by signal 9", r"killed by signal 9.*restarts (now|in [\d.]+ m?s)"),
+    "frozen": (
+        "unresponsive",
+        r"at .* its JVM has not answered for \d+ s",
+        r"its JVM has not answered for \d+ s.*driver is killed and restarted",
+    ),
 }
-"""Stream -> its state, and what its row says."""
+"""Stream -> its state, what its row says, and what its page does."""
 
 
 STATES = ("unseen", "unresponsive", "down")
@@ -63,6 +72,7 @@ PATHS = (
     f"{FLEET}&trouble=true",
     f"{FLEET}&sort=health&descending=true",
     "/streams/lossy?part=live",
+    "/streams/well?part=live",
     "/streams/lossy?part=happened",
     "/incidents?part=list",
     "/api/v1/streams?q=lossy",
@@ -199,10 +209,10 @@ def _row(fleet: str, stream: str) -> str:
 
 
 @pytest.mark.parametrize("stream", SAID)
-def test_the_fleet_and_the_stream_say_why_it_needs_a_person_and_what_to_do(pages: dict[str, str], stream: str) -> None:
-    state, said = SAID[stream]
+def test_the_fleet_says_why_it_needs_a_person_and_its_page_what_to_do(pages: dict[str, str], stream: str) -> None:
+    state, short, said = SAID[stream]
     row = _row(pages[FLEET], stream)
-    assert re.match(rf"{stream} {state} {said}", row), row
+    assert re.match(rf"{stream} {state} {short}", row), row
     page = _words(pages[f"/streams/{stream}?part=live"])
     assert re.search(rf"\b{state}\b.*{said}", page), page
 
@@ -210,7 +220,8 @@ def test_the_fleet_and_the_stream_say_why_it_needs_a_person_and_what_to_do(pages
 def test_nothing_of_this_is_said_of_a_stream_that_runs(pages: dict[str, str]) -> None:
     row = _row(pages[FLEET], "well")
     assert row.startswith("well running")
-    assert [said for _, said in SAID.values() if re.search(said, row)] == []
+    assert [said for _, _, said in SAID.values() if re.search(said, row)] == []
+    assert "left down" not in row
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -251,16 +262,16 @@ def test_a_dead_stream_has_one_box_with_its_consequences_folded_in_it(pages: dic
     assert re.search(r"left down: 2 failures.*2 consequences: .*nothing moves", _words(page))
     assert "it is down" not in _words(page), "the state says it"
     (row,) = re.findall(r'<tr [^>]*data-stream="left">.*?</tr>', pages[FLEET], re.DOTALL)
-    assert "CRITICAL" in _words(row)
+    assert 'class="status critical state">down<' in row
     assert "progress_stalled" not in row.replace("<wbr>", "")
 
 
-def test_a_single_warning_is_not_red_and_stands_beside_the_health(pages: dict[str, str]) -> None:
-    """*incidents* and *last drill* come before the numbers: at 1280 pixels the last columns are off the screen."""
+def test_a_single_warning_is_not_red_and_stands_beside_the_status(pages: dict[str, str]) -> None:
+    """*last drill* and *incidents* come before the numbers."""
     assert re.search(r'<p class="WARNING"><b>1</b> open incident<', pages[FLEET])
     assert re.search(r'data-label="incidents" class="right"><a class="WARNING"', pages[FLEET])
     labels = re.findall(r'data-label="([^"]+)"', pages[FLEET])[:6]
-    assert labels == ["state", "health", "incidents", "last drill", "rows/s in", "could process"]
+    assert labels == ["status", "last drill", "incidents", "backlog", "rows/s", "batch"]
 
 
 def test_what_people_decided_is_a_badge_wherever_the_stream_or_its_incident_is_listed(pages: dict[str, str]) -> None:
@@ -284,3 +295,16 @@ def test_a_restart_that_a_person_asked_for_is_no_restart_after_a_crash(pages: di
     assert row["restarts"] == 1
     assert "1 restart after crashes" in _row(pages[FLEET], "lossy")
     assert re.search(r'streamwarden_restarts_last_day\{[^}]*"lossy"[^}]*\} 1', pages["/metrics"])
+
+
+def test_a_stream_offers_only_the_verbs_of_its_state_above_everything_else(pages: dict[str, str]) -> None:
+    """The one that the state calls for comes first, and is the only primary one."""
+
+    def offered(stream: str) -> list[tuple[str, str]]:
+        page = pages[f"/streams/{stream}?part=live"]
+        assert page.index('class="actions"') < page.index('class="note' if stream != "well" else 'class="tiles"')
+        return re.findall(r'<button type="button" class="(\w*)" data-action="(\w+)"', page)
+
+    assert offered("left") == [("primary", "start"), ("danger", "stop")]
+    assert offered("frozen") == [("primary", "restart"), ("danger", "stop")]
+    assert offered("well") == [("", "restart"), ("danger", "stop")]

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from support.airflow.installation import LONG
 
-THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
+THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 29, 45)"}
 """Theme of Airflow -> background of a page."""
 DESK, PHONE = 1280, 390
 """Widths in pixels."""

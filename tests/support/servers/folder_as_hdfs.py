@@ -35,8 +35,8 @@ class FolderAsHdfs(RenamingFiles):
     def names(self, path: str) -> Sequence[str]:
         return self._disk.names(self.here(path))
 
-    def entries(self, path: str) -> Sequence[FileInfo]:
-        return self._disk.entries(self.here(path))
+    def entries(self, path: str, without: Collection[str] = ()) -> Sequence[FileInfo]:
+        return self._disk.entries(self.here(path), without)
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         return self._disk.sizes(self.here(path), wanted)

@@ -39,8 +39,8 @@ class MemoryFiles:
             raise FileNotFoundError(2, "not there", path)
         return list(self._folders[path])
 
-    def entries(self, path: str) -> Sequence[FileInfo]:
-        return [self.stat(f"{path}/{name}") for name in self.names(path)]
+    def entries(self, path: str, without: Collection[str] = ()) -> Sequence[FileInfo]:
+        return [self.stat(f"{path}/{name}") for name in self.names(path) if name not in without]
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         return {entry.name: entry.size for entry in self.entries(path) if entry.name in wanted}

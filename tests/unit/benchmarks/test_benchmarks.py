@@ -135,6 +135,17 @@ def test_the_stretches_of_an_audit_alternate_and_say_for_how_long_the_reading_wa
     assert 0.05 < gentle < 0.3
 
 
+def test_each_benchmark_has_a_quick_run_with_arguments_that_it_takes() -> None:
+    """`make bench QUICK=1` reads the list: a benchmark that is not in it would never run before a release."""
+    lines = [line.split() for line in (BENCHMARKS / "quick.txt").read_text().splitlines() if not line.startswith("#")]
+    assert sorted(line[0] for line in lines) == sorted(path.parent.name for path in BENCHMARKS.glob("*/run.py"))
+    for name, *arguments in lines:
+        script = "".join(path.read_text() for path in (BENCHMARKS / name).glob("*.py"))
+        unknown = [word for word in arguments if word.startswith("--") and f'"{word}"' not in script]
+        assert not unknown, f"{name} has no {unknown}"
+        assert arguments, f"{name} would run in full"
+
+
 def test_a_group_is_compared_by_its_memory_and_by_the_processor_time_of_a_batch() -> None:
     """A way that commits half as many batches with half the processor is no cheaper."""
     groups = load("groups")

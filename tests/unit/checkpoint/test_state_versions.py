@@ -9,7 +9,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.operators import operator_metadata_path, read_operator_metadata
-from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.formats.state import kept_versions, state_stores
 from support.checkpoints.recorded import Unpack
 
 
@@ -56,6 +56,23 @@ def test_each_store_of_a_join_is_listed_and_ssts_count_as_bytes(tmp_path: Path) 
         (0, "right", 10),
         (1, "right", 10),
     ]
+
+
+@pytest.mark.parametrize("stores", [["", ""], ["left", "right"]])
+def test_the_names_alone_give_the_same_versions(stores: list[str], tmp_path: Path) -> None:
+    """Of snapshots and changes with a hole among them, in a partition's folder, or in one for each store of a join."""
+    names = ["3.zip", "3.changelog", "4.changelog", "6.changelog", "7.changelog", "7.zip", ".7.zip.crc"]
+    make(tmp_path, *names, store=stores[0])
+    make(tmp_path, *names[:3], store=stores[1], partition=1)
+    make(tmp_path, "a.sst", store=f"{stores[0]}/SSTs")
+    found = [
+        (store.partition, max(store.snapshots), store.newest, store.kept_since)
+        for store in state_stores(open_path(tmp_path))
+    ]
+    kept = kept_versions(open_path(tmp_path))
+    assert [(each.partition, each.snapshot, each.newest, each.kept_since) for each in kept] == found
+    assert found == [(0, 7, 7, 7), (1, 3, 4, 3)]
+    assert kept_versions(open_path(tmp_path / "nothing")) == ()
 
 
 def test_replay_debt_counts_changes_after_the_last_uploaded_snapshot(tmp_path: Path) -> None:

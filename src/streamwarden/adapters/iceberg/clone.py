@@ -10,7 +10,15 @@ import uuid
 from collections.abc import Collection
 from typing import Any, Final
 
-from streamwarden.adapters.iceberg.metadata import MAIN, QUERY, Snapshot, TableMetadata
+from streamwarden.adapters.iceberg.metadata import (
+    BATCH,
+    MAIN,
+    PUBLISHED,
+    QUERY,
+    Snapshot,
+    TableMetadata,
+    written_by,
+)
 from streamwarden.checkpoint.formats.uris import to_hadoop
 
 _ELSEWHERE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -59,5 +67,6 @@ def _kept(table: TableMetadata, upto: Snapshot | None, queries: Collection[str],
 
 
 def _renamed(entry: dict[str, Any], queries: Collection[str], query_id: str) -> dict[str, Any]:
-    summary = entry.get("summary") or {}
-    return {**entry, "summary": {**summary, QUERY: query_id}} if summary.get(QUERY) in queries else entry
+    summary = {name: value for name, value in (entry.get("summary") or {}).items() if name != PUBLISHED}
+    query, batch = written_by(entry.get("summary") or {})
+    return {**entry, "summary": {**summary, QUERY: query_id, BATCH: str(batch)}} if query in queries else entry

@@ -18,6 +18,16 @@ QUERY: Final = "spark.sql.streaming.queryId"
 BATCH: Final = "spark.sql.streaming.epochId"
 """Properties of a snapshot that Spark's streaming sink made."""
 
+STAGED: Final = "wap.id"
+"""Property of a snapshot that was committed beside the table's history, and the name under which a later commit takes
+it in: Iceberg takes in each name once."""
+
+PUBLISHED: Final = "published-wap-id"
+"""Property of a snapshot that took in a staged one after another program had committed: the name of that one, of which
+it has no other property."""
+
+_OWN: Final = "streamwarden"
+
 _FIRST: Final = 1
 """The sequence number of the first snapshot of a table."""
 
@@ -36,6 +46,7 @@ class Snapshot:
         at: when it was committed, Unix seconds.
         operation: `append`, `overwrite`, `replace` (a compaction) or `delete`.
         query, batch: what wrote it; None if no streaming query did.
+        staged: the name under which it was staged; None: it was committed at once, or took in a staged one.
     """
 
     id: int
@@ -45,6 +56,7 @@ class Snapshot:
     operation: str
     query: str | None
     batch: int | None
+    staged: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +86,19 @@ class TableMetadata:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every snapshot is kept since the table was made: none was expired."""
+        """Whether every snapshot is kept since the table was made: none was expired. One that was staged and never
+        taken in has a number in the sequence, too."""
         kept = list(self.history)
-        return not kept or (kept[-1].parent is None and kept[-1].sequence in (None, _FIRST))
+        if not kept or kept[-1].sequence is None:
+            return not kept or kept[-1].parent is None
+        staged = {one.sequence for one in self.snapshots.values()} - {one.sequence for one in kept}
+        return kept[-1].parent is None and staged.issuperset(range(_FIRST, kept[-1].sequence))
+
+    def staged(self, query: str, batch: int) -> int | None:
+        """The newest snapshot that was staged for a batch and is not in the history; None: there is none."""
+        taken, name = {snapshot.id for snapshot in self.history}, staging_name(query, batch)
+        own = [one for one in self.snapshots.values() if one.staged == name and one.id not in taken]
+        return max(own, key=lambda one: one.sequence or 0).id if own else None
 
     def batches(self, queries: Collection[str]) -> dict[int, Snapshot]:
         """Batch -> the snapshot that one of these queries made of it, of the history; newest first."""
@@ -125,13 +147,29 @@ def parsed(content: bytes, file: str, version: int) -> TableMetadata:
 
 def _snapshot(entry: Mapping[str, Any]) -> Snapshot:
     summary = entry.get("summary") or {}
-    batch = summary.get(BATCH)
+    query, batch = written_by(summary)
     return Snapshot(
         id=int(entry["snapshot-id"]),
         parent=entry.get("parent-snapshot-id"),
         sequence=entry.get("sequence-number"),
         at=entry["timestamp-ms"] / 1000,
         operation=summary.get("operation", ""),
-        query=summary.get(QUERY),
-        batch=None if batch is None else int(batch),
+        query=query,
+        batch=batch,
+        staged=summary.get(STAGED),
     )
+
+
+def staging_name(query: str, batch: int) -> str:
+    """The name under which a driver stages the snapshot of a batch."""
+    return f"{_OWN}/{query}/{batch}"
+
+
+def written_by(summary: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """The query and the batch of a snapshot with these properties."""
+    owner, _, published = summary.get(PUBLISHED, "").partition("/")
+    if owner == _OWN:
+        query, _, number = published.rpartition("/")
+        return query, int(number)
+    batch = summary.get(BATCH)
+    return summary.get(QUERY), None if batch is None else int(batch)

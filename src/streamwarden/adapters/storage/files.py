@@ -36,9 +36,10 @@ class LocalFiles:
         with os.scandir(_native(path)) as scan:
             return [entry.name for entry in scan]
 
-    def entries(self, path: str) -> Sequence[FileInfo]:
+    def entries(self, path: str, without: Collection[str] = ()) -> Sequence[FileInfo]:
         with os.scandir(_native(path)) as scan:
-            return [info for entry in scan if (info := _scanned(entry)) is not None]
+            infos = (_scanned(entry) for entry in scan if entry.name not in without)
+            return [info for info in infos if info is not None]
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         with os.scandir(_native(path)) as scan:
@@ -83,11 +84,12 @@ class FsspecFiles(RemoteFiles):
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]
 
-    def entries(self, path: str) -> Sequence[FileInfo]:
+    def entries(self, path: str, without: Collection[str] = ()) -> Sequence[FileInfo]:
         listed = self._ask("ls", path, detail=True, refresh=True)
         if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
             raise NotADirectoryError(20, "not a folder", path)
-        return [_remote(info) for info in listed if not _same(info["name"], path)]
+        infos = (_remote(info) for info in listed if not _same(info["name"], path))
+        return [info for info in infos if info.name not in without]
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         return {entry.name: entry.size for entry in self.entries(path) if entry.name in wanted}

@@ -70,11 +70,11 @@ class HdfsFiles(RenamingFiles):
     def names(self, path: str) -> Sequence[str]:
         return [entry.name for entry in self.entries(path)]
 
-    def entries(self, path: str) -> Sequence[FileInfo]:
+    def entries(self, path: str, without: Collection[str] = ()) -> Sequence[FileInfo]:
         listed = self._ask("GET", "LISTSTATUS", path).json()["FileStatuses"]["FileStatus"]
         if len(listed) == 1 and not listed[0]["pathSuffix"]:
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
-        return [_info(entry["pathSuffix"], entry) for entry in listed]
+        return [_info(entry["pathSuffix"], entry) for entry in listed if entry["pathSuffix"] not in without]
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         return {entry.name: entry.size for entry in self.entries(path) if entry.name in wanted}

@@ -7,6 +7,7 @@ new and empty store without any lease.
 import math
 import os
 import sqlite3
+import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
@@ -31,6 +32,10 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 5
 """A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
 
+_REST: Final = 0.2
+"""Seconds for which SQLite's lock stays free between two turns of a long work: it looks for the lock at least this
+often."""
+
 _UNREACHABLE: Final = {
     "tcp_user_timeout": 4000,
     "keepalives_idle": 2,
@@ -54,6 +59,14 @@ _INHERITED: list[Pool] = []
 
 class StoreBusy(StoreError):
     """Another writer kept the store locked for longer than the busy timeout: the same call may work later."""
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
 
 
 class Database:
@@ -91,6 +104,28 @@ class Database:
         `work` may run again when it lost a race for a unique key, so it must do nothing outside the database.
         """
         return self._run(work, write=True)
+
+    def write_in_turns(self, work: Callable[[Connection], int]) -> int:
+        """Run `work` in one write transaction after the other until it returns 0; returns the sum. Raises StoreError.
+
+        SQLite does not queue those who wait for its lock: each looks again after some milliseconds. So after each turn
+        the lock stays free for as long as the turn took, but not longer than `_REST`.
+        """
+        done = 0
+        while True:
+            began = time.monotonic()
+            count = self.write(work)
+            if not count:
+                return done
+            done += count
+            if self.path is not None:
+                time.sleep(min(_REST, time.monotonic() - began))
+
+    def version(self) -> tuple[int, ...] | None:
+        """Sizes and times of the files of SQLite; None for a server."""
+        if self.path is None:
+            return None
+        return tuple(number for path in (self.path, Path(f"{self.path}-wal")) for number in _size_and_time(path))
 
     def create(self) -> None:
         """Make the SQLite file (and its folder) if it is not there, in WAL mode. Raises StoreError."""

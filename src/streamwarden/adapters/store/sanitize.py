@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, Final
 
 import sqlalchemy as sa
+from pydantic_core import from_json
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
@@ -65,7 +66,7 @@ class JsonText(TypeDecorator[Any]):
         return None if value is None else to_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(value)
+        return None if value is None else from_json(value)
 
 
 def storable(text: str) -> str:
@@ -95,6 +96,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {storable(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
+        if _NUMBERS.issuperset(map(type, value)):
+            return value
         return [_plain(item) for item in value]
     if isinstance(value, Set):
         return [_plain(item) for item in sorted(value, key=repr)]

@@ -96,6 +96,12 @@ class Store:
         is on the storage itself."""
         return self._database.path is None
 
+    def version(self) -> tuple[int, ...] | None:
+        """Changes with whatever anybody writes into an embedded store; None for a server, which has no such number.
+
+        It is the size and the time of the file and of its log: what is written is appended to the log first."""
+        return self._database.version()
+
     def migrate(self, *, timeout: float = 30.0) -> None:
         """Create the store or migrate it to this version's tables. Safe from many processes, quick if it is current.
 

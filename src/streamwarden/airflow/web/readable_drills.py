@@ -55,6 +55,12 @@ class ConfiguredDrill:
     paused: bool | None
     may_run: bool
 
+    @property
+    def lasted(self) -> float | None:
+        """Seconds of its newest run; None: it never ran, or runs now."""
+        ended = self.newest.ended_at if self.newest is not None else None
+        return None if self.newest is None or ended is None else ended - self.newest.started_at
+
 
 def readable_drills(names: Sequence[str] | set[str], user: Any) -> frozenset[str]:
     """Those of the drills whose runs `user` may read."""
@@ -90,9 +96,10 @@ def _running(run: DrillRun, now: float) -> RunningDrill:
     return RunningDrill(run=run, state=state, late=now - run.started_at > longest_run(state.drill))
 
 
-def configured(space: Workspace, user: Any, now: float) -> list[ConfiguredDrill]:
-    """The drills of the project that `user` may read, by name. Raises StreamwardenError."""
-    specs = catalogs().newest(space).drills
+def configured(space: Workspace, user: Any, now: float, stream: str | None = None) -> list[ConfiguredDrill]:
+    """The drills of the project, or of one stream, that `user` may read, by name. Raises StreamwardenError."""
+    found = catalogs().newest(space).drills
+    specs = {name: spec for name, spec in found.items() if stream in (None, spec.stream)}
     readable = readable_drills(set(specs), user)
     runnable = allowed_of({f"{DRILL}{name}" for name in readable}, user, "POST")
     paused = paused_dags(DRILL)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from streamwarden.airflow.web.access import HEALTH, Method, allowed, allowed_of, dag_of_stream, dags_of
@@ -21,18 +22,44 @@ HIDDEN = LastRound(at=None, late=False, text="")
 """For a user who may not read the runs of the DAG `health`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SeenFleet:
-    """Args:
-    rows: the page that was selected; found: how many rows fit in all.
+    """What one user sees of a snapshot. What takes a look at every row is computed when it is asked for: a page that is
+    up to date asks for none of it.
+
+    Args:
+        reading: names the reading of the store.
+        readable: the rows that the user may read.
     """
 
     at: float
+    reading: str
     last: LastRound
-    totals: Totals
-    found: int
-    rows: Sequence[StreamRow]
-    tags: Sequence[str]
+    readable: Sequence[StreamRow]
+    chosen: Selection
+
+    @cached_property
+    def totals(self) -> Totals:
+        return totals(self.readable)
+
+    @cached_property
+    def fitting(self) -> Sequence[StreamRow]:
+        """All rows that fit."""
+        return select(self.readable, self.chosen)
+
+    @property
+    def rows(self) -> Sequence[StreamRow]:
+        """The page of them that was selected."""
+        return self.fitting[self.chosen.offset : self.chosen.offset + self.chosen.limit]
+
+    @property
+    def found(self) -> int:
+        """How many rows fit in all."""
+        return len(self.fitting)
+
+    @property
+    def tags(self) -> Sequence[str]:
+        return tags_of(self.readable)
 
     @property
     def evaluation(self) -> LastRound | None:
@@ -43,15 +70,12 @@ class SeenFleet:
 def fleet(user: Any, chosen: Selection) -> SeenFleet:
     """The rows that `user` may read and that fit. Raises StreamwardenError."""
     snapshot = board().snapshot()
-    readable = _readable(snapshot, user)
-    fitting = select(readable, chosen)
     return SeenFleet(
         at=snapshot.at,
+        reading=snapshot.reading,
         last=_last_round(snapshot, user),
-        totals=totals(readable),
-        found=len(fitting),
-        rows=fitting[chosen.offset : chosen.offset + chosen.limit],
-        tags=tags_of(readable),
+        readable=_readable(snapshot, user),
+        chosen=chosen,
     )
 
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import bokeh
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from streamwarden.drills.reporting.report import clock, distance, verdict_word
 from streamwarden.lifecycle.supervision.restart import describe
@@ -20,12 +22,15 @@ from streamwarden.lifecycle.time_travel.bounds import LONGEST as LONGEST_VALUE
 from streamwarden.redaction import redacted_text
 from streamwarden.services.overview import state_words
 from streamwarden.services.overview.anatomy import moment_words, replay_words, versions_words
+from streamwarden.services.overview.rows import StreamRow
 from streamwarden.units import format_duration, format_fact, format_size
 
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(
     r"(?<=\d) (?=(?:ms|s|min|m|h|d|B|kB|MB|GB|TB|rows|batch(?:es)?|%)(?!\w))|(?<=\d[dhm]) (?=\d+[hms]\b)"
 )
+_TURNS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Unicode's characters for the direction of text."""
 STATIC: Final = Path(__file__).parent / "static"
 _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
@@ -74,6 +79,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=visible,
     )
     env.filters |= {
         "size": lambda count: unbroken(format_size(count)) if count is not None else "–",
@@ -112,11 +118,30 @@ def page(request: Request, template: str, *, charts: bool = False, status: int =
             airflow=prefix.rpartition("/")[0],
             asset=lambda name: f"{prefix}/static/{fingerprint()}/{name}",
             charts=charts,
+            clock_now=f"{time.time():.3f}",
             **values,
         )
     )
     headers = {**HEADERS, "Content-Security-Policy": policy(charts=charts)}
     return HTMLResponse(html, status_code=status, headers=headers)
+
+
+class KeptRows:
+    """Rows of the fleet as HTML: a row is rendered again only if it has changed. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, bool], tuple[StreamRow, Markup]] = {}
+
+    def html(self, row: StreamRow, prefix: str, wide: bool, said: Callable[[StreamRow], Mapping[str, Any]]) -> Markup:
+        """The row. `said`: what else the template says of it, made of the row alone."""
+        key = (row.stream, prefix, wide)
+        before = self._kept.get(key)
+        if before is not None and (before[0] is row or before[0] == row):
+            return before[1]
+        template = environment().get_template("fleet_row.html")
+        made = Markup(template.render(row=row, prefix=prefix, wide=wide, **said(row)))  # noqa: S704  # autoescaped
+        self._kept[key] = row, made
+        return made
 
 
 @cache
@@ -126,6 +151,16 @@ def fingerprint() -> str:
     for path, _ in ASSETS.values():
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def visible(value: Any) -> Any:
+    """A text without characters that turn the direction of what follows: with one of them a message shows itself as
+    another one. They are shown as codes. Whatever a template prints passes here."""
+    return _TURNS.sub(_code, value) if type(value) is str and not value.isascii() else value
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def rate(per_second: float | None) -> str:

@@ -13,11 +13,13 @@ within that rest and two more requests.
 import gc
 import logging
 import math
+import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -54,6 +56,9 @@ PATIENCE: Final = 0.3
 wait for other processes."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
+LOOK_AGAIN: Final = 60.0
+"""Seconds after which the rows are read again although nothing in the store has changed and every process of this host
+lives: a lease of another host may have expired, and the mean of five minutes moves."""
 SLOW_AGAIN: Final = 60.0
 """Seconds after which verdicts and trends are read again without an evaluation: `streamwarden check STREAM` judges one
 stream."""
@@ -67,12 +72,13 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The rows as they were at `at` (Unix seconds), when the streams were last judged, and for how many seconds the
-    thread that read this computed."""
+    thread that read this computed. Snapshots with the same `reading` say the same."""
 
     at: float
     rows: tuple[StreamRow, ...]
     last: LastRound
     cost: float = 0.0
+    reading: str = ""
 
 
 class Board:
@@ -145,7 +151,62 @@ def board() -> Board:
         settle()
         return snapshot
 
-    return Board(read)
+    def version() -> tuple[object, ...] | None:
+        stored = space.store.version()
+        return None if stored is None else (*stored, id(catalogs().newest(space)))
+
+    return Board(Unchanged(read, version, living))
+
+
+def living(rows: Iterable[StreamRow]) -> frozenset[int]:
+    """The drivers of `rows` whose processes are there on this host, by pid. A reading finds out whether they are the
+    same ones; this is quick, and changes when one dies."""
+    there = frozenset(os.listdir("/proc"))  # noqa: PTH208  # thousands of names, and no paths of them
+    return frozenset(row.pid for row in rows if row.pid is not None and str(row.pid) in there)
+
+
+class Unchanged:
+    """Reads the rows only if what they are made of has changed, or `LOOK_AGAIN` seconds later.
+
+    Args:
+        read: reads the rows now.
+        version: of the store and the project's files; None if a change cannot be seen without reading.
+        living: which processes of these rows are there.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Snapshot],
+        version: Callable[[], tuple[object, ...] | None],
+        living: Callable[[Iterable[StreamRow]], frozenset[int]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._read, self._version, self._living, self._clock = read, version, living, clock
+        self._of: tuple[object, ...] | None = None
+        self._lived: frozenset[int] = frozenset()
+        self._read_at = -math.inf
+        self._kept: Snapshot | None = None
+        self._name, self._changes = secrets.token_hex(4), 0  # of this process: another one has read other rows
+
+    def __call__(self) -> Snapshot:
+        """The rows; the same ones with a newer time while nothing has changed. Raises StreamwardenError."""
+        version, now = self._version(), self._clock()
+        if self._kept is not None and self._holds(self._kept, version, now):
+            return replace(self._kept, at=now, cost=0.0)
+        snapshot = self._read()
+        self._changes += self._kept is None or _says(snapshot) != _says(self._kept)
+        self._kept = replace(snapshot, reading=f"{self._name}-{self._changes}")
+        self._of, self._read_at, self._lived = version, now, self._living(snapshot.rows)
+        return self._kept
+
+    def _holds(self, kept: Snapshot, version: tuple[object, ...] | None, now: float) -> bool:
+        same = version is not None and version == self._of and 0 <= now - self._read_at <= LOOK_AGAIN
+        return same and self._living(kept.rows) == self._lived
+
+
+def _says(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything but ages."""
+    return snapshot.rows, snapshot.last.at, snapshot.last.late
 
 
 @cache
@@ -165,6 +226,7 @@ class Slow:
     def __init__(self) -> None:
         self._read_at = 0.0
         self._round: float | None = None
+        self._of: tuple[int, ...] | None = None
         self.verdicts: Sequence[Verdict] = ()
         self.trends: Mapping[str, Trend] = {}
         self.metrics: MadeMetrics = {}
@@ -175,11 +237,13 @@ class Slow:
         Args:
             names: streams and queries.
         """
-        if last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN:
+        version = store.version()
+        same = version is not None and version == self._of
+        if same or (last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN):
             return
         self.verdicts, self.metrics = store.verdicts.latest(), {}
         self.trends = state_trends(store, names, now)
-        self._round, self._read_at = last.at, now
+        self._round, self._read_at, self._of = last.at, now, version
 
 
 def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str, Trend]:

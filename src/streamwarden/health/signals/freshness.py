@@ -97,6 +97,9 @@ def undisturbed(window: Window, batches: Sequence[Batch]) -> list[Batch]:
         spans.append((driver.launched_at, driver.launched_at))
         if driver.exit is not None:
             spans.append((driver.exit.ended_at, driver.exit.ended_at))
+    begins = [begin for batch in batches for begin in (batch.planned_at, batch.progress and batch.progress.at) if begin]
+    first = min(begins, default=0.0)
+    spans = [(since, until) for since, until in spans if until > first]
     return [batch for batch in batches if not _contains(batch, spans)] if spans else list(batches)
 
 

@@ -48,23 +48,11 @@ def reports(window: Window, count: int) -> Sequence[Progress]:
 
     Spark also reports triggers that found no data, under the id of a batch that is yet to come: those are left out.
     """
-    cached: tuple[int, list[Progress]] = window.derived.get("reports", (-1, []))
-    if cached[0] < count:
-        cached = (count, _newest(window.batches, count))
-        window.derived["reports"] = cached
-    return cached[1][-count:]
-
-
-def _newest(batches: Sequence[Batch], count: int) -> list[Progress]:
-    newest: list[Progress] = []
-    query = batches[-1].query_id if batches else ""
-    for batch in reversed(batches):
-        if batch.progress is not None and batch.query_id == query and batch.progress.has_run:
-            newest.append(batch.progress)
-            if len(newest) == count:
-                break
-    newest.reverse()
-    return newest
+    cached: list[Progress] | None = window.derived.get("reports")
+    if cached is None:
+        found = [batch.progress for batch in current_batches(window) if batch.progress is not None]
+        cached = window.derived["reports"] = [report for report in found if report.has_run]
+    return cached[-count:] if count else []
 
 
 def sample(window: Window, count: int) -> Sequence[Progress]:
@@ -159,22 +147,23 @@ def live_state(window: Window) -> list[tuple[int, int]]:
 
 def measured(window: Window, name: str, count: int) -> list[Measurement]:
     """The newest `count` measurements called `name`, oldest first."""
-    values: list[Measurement] = []
-    for measurement in reversed(window.measurements):
-        if measurement.name == name:
-            values.append(measurement)
-            if len(values) == count:
-                break
-    values.reverse()
-    return values
+    return list(measurements_of(window, name)[-count:])
+
+
+def measurements_of(window: Window, name: str) -> Sequence[Measurement]:
+    """All measurements called `name`, oldest first."""
+    by_name: dict[str, list[Measurement]] | None = window.derived.get("measurements")
+    if by_name is None:
+        by_name = window.derived["measurements"] = {}
+        for measurement in window.measurements:
+            by_name.setdefault(measurement.name, []).append(measurement)
+    return by_name.get(name, ())
 
 
 def latest_measured(window: Window, name: str) -> Measurement | None:
     """The newest measurement called `name` if it is fresh."""
-    for measurement in reversed(window.measurements):
-        if measurement.name == name:
-            return measurement if window.now - measurement.at <= FRESH else None
-    return None
+    newest = measurements_of(window, name)[-1:]
+    return newest[0] if newest and window.now - newest[0].at <= FRESH else None
 
 
 def batch_seconds(batches: Sequence[Batch]) -> list[float]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from streamwarden.health.signals.series import measurements_of
 from streamwarden.health.window import Measurement, Service, Window
 from streamwarden.stream.spec import StreamSpec
 
@@ -101,7 +102,8 @@ def _outages(window: Window, service: Service) -> tuple[Outage, ...]:
 
 def _attempts(window: Window, service: Service) -> list[Measurement]:
     """Those of the window, and those of this evaluation."""
-    return [sample for sample in (*window.measurements, *attempts(window)) if sample.name == service.measurement]
+    name = service.measurement
+    return [*measurements_of(window, name), *(sample for sample in attempts(window) if sample.name == name)]
 
 
 def _answered(window: Window, service: Service) -> list[tuple[str, float]]:

@@ -110,11 +110,15 @@ TABLE_COLUMNS_CHANGED: Final = curable(
 
 TABLE_CONFLICT: Final = curable(
     "table_conflict",
-    "another program committed to the table that the stream writes while a batch was being written",
+    "another program, or a driver that this one replaced, committed to the table while a batch was being written",
     "a new start runs the batch again. If it happens often, let compactions and other jobs write the table while the "
     "stream has little to do, or other partitions of it",
     *conditions("DELTA_CONCURRENT_*", "DELTA_METADATA_CHANGED", "DELTA_MAX_COMMIT_RETRIES_EXCEEDED*"),
-    *classes("org.apache.iceberg.exceptions.CommitFailedException"),
+    *classes(
+        "TableConflict",
+        "org.apache.iceberg.exceptions.CommitFailedException",
+        "org.apache.iceberg.exceptions.DuplicateWAPCommitException",
+    ),
     *words(
         r"\bdelta\.\S*Concurrent\w+Exception",
         r"ValidationException: (?:Found (?:new )?conflicting|Missing required files|Cannot commit, missing)",

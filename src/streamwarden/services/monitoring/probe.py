@@ -11,7 +11,7 @@ from streamwarden.adapters.storage.files import checkpoint_of, open_path, output
 from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
-from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.formats.state import kept_versions, state_stores
 from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
@@ -64,7 +64,9 @@ class ProbeResult:
         return planned_times(self.checkpoint), committed_times(self.checkpoint)
 
 
-def probe(spec: StreamSpec, services: Services | None = None, checks: Sequence[Check] = CHECKS) -> ProbeResult:
+def probe(
+    spec: StreamSpec, services: Services | None = None, checks: Sequence[Check] = CHECKS, *, sized: bool = True
+) -> ProbeResult:
     """Probe the checkpoint, the input and the services of `spec`, as far as `checks` need it. Never raises for
     something missing, damaged or unreachable.
 
@@ -73,6 +75,7 @@ def probe(spec: StreamSpec, services: Services | None = None, checks: Sequence[C
     Args:
         services: the services' answers so far. Each is asked once for all probes that share it, so share it only
             as long as an answer may be taken to hold: for one evaluation.
+        sized: also measure the bytes of each partition of the state, for which each of its files is looked at.
     """
     services, wanted = services or Services(), probes_of(checks)
     answers = tuple(services.answer(need) for need in needs(spec))
@@ -86,7 +89,7 @@ def probe(spec: StreamSpec, services: Services | None = None, checks: Sequence[C
     table = _table(spec) if Probed.TABLE in wanted and log.planned is not None else None
     readings: Mapping[Reading[Any], object] = {}
     try:
-        state = _state(checkpoint) if Probed.STATE in wanted else None
+        state = _state(checkpoint, sized=sized) if Probed.STATE in wanted else None
         readings = _readings(spec, checkpoint, checks)
         logs = _logs(spec, checkpoint) if Probed.LOGS in wanted and log.planned is not None else None
         why_not = _why_not_asked(spec, services) if Probed.WAITING in wanted else None
@@ -143,7 +146,18 @@ def _output(spec: StreamSpec, batches: Sequence[Batch]) -> str | None:
     return None if written is None else of_hadoop(written["path"])
 
 
-def _state(checkpoint: Location) -> tuple[StateInstance, ...]:
+def _state(checkpoint: Location, *, sized: bool) -> tuple[StateInstance, ...]:
+    if not sized:
+        return tuple(
+            StateInstance(
+                operator=store.operator,
+                partition=store.partition,
+                snapshot=store.snapshot,
+                version=store.newest,
+                kept_since=store.kept_since,
+            )
+            for store in kept_versions(checkpoint)
+        )
     return tuple(
         StateInstance(
             operator=store.operator,

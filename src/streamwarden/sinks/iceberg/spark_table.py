@@ -18,6 +18,9 @@ CATALOG: Final = "streamwarden_iceberg"
 
 _SETTING: Final = f"spark.sql.catalog.{CATALOG}"
 
+_STAGES: Final = ("write.wap.enabled", "true")
+"""Property of a table into which a session with `spark.wap.id` writes snapshots beside the history."""
+
 
 def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> str:
     """Set the catalog of the table, and make the table with the columns of `schema` if it is not there.
@@ -31,7 +34,16 @@ def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> s
     }
     for suffix, value in conf.items():
         spark.conf.set(f"{_SETTING}{suffix}", value)
-    table = f"{CATALOG}.{quoted(name)}"
-    if table_of(spec) is None:
-        spark.createDataFrame([], schema).writeTo(table).using("iceberg").create()
+    table, known = f"{CATALOG}.{quoted(name)}", table_of(spec)
+    if known is None:
+        spark.createDataFrame([], schema).writeTo(table).using("iceberg").tableProperty(*_STAGES).create()
+    elif dict([_STAGES]).items() - known.document.get("properties", {}).items():
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_STAGES[0]}' = '{_STAGES[1]}')")
     return table
+
+
+def publish(spark: SparkSession, spec: StreamSpec, snapshot: int) -> None:
+    """Take a staged snapshot into the table's history. Iceberg refuses it if the history has one of the same name,
+    also one that was committed since this call began."""
+    name = quoted(str(spec.sink.path).rpartition("/")[2]).replace("'", "\\'")
+    spark.sql(f"CALL {CATALOG}.system.cherrypick_snapshot('{name}', {snapshot})")

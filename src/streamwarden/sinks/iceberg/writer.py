@@ -2,30 +2,37 @@
 
 Each batch is one append, or in update mode one MERGE, whose snapshot gets the id of the query and the number of the
 batch, as Spark's own streaming sink gives them. A batch that the table has is not written again, so the table is right
-whenever the driver was killed. A driver that is paused between this look and its append, and replaced meanwhile, can
-append the batch again: Iceberg appends to any newer snapshot. Spark's own sink looks only when it commits: it names a
-data file by query, batch and task, so a batch that runs again would write over the file that the table already has.
+whenever the driver was killed.
+
+A driver may be paused after this look, and be replaced by another one that writes the batch. When it goes on, Iceberg
+would append to the newer snapshot. An append is therefore staged under a name of the batch, and then taken into the
+history, which Iceberg does once for each name (write, audit, publish). Iceberg refuses a MERGE of its own accord if the
+table has new rows since the MERGE read it. Spark's own sink looks only when it commits: it names a data file by query,
+batch and task, so a batch that runs again would write over the file that the table already has.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata
+from streamwarden.adapters.iceberg.metadata import BATCH, QUERY, TableMetadata, staging_name
 from streamwarden.adapters.iceberg.table import table_of
 from streamwarden.adapters.storage.files import open_path, running_query
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.errors import BatchUnknown
-from streamwarden.sinks.iceberg.spark_table import ensure_table
+from streamwarden.errors import BatchUnknown, TableConflict
+from streamwarden.sinks.iceberg.spark_table import ensure_table, publish
 from streamwarden.sinks.merging import columns_to_merge, merge_statement, require_key, settings
 from streamwarden.stream.spec import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 """Settings of a session that Iceberg writes into the properties of each snapshot."""
+
+_STAGE_AS: Final = "spark.wap.id"
+"""Setting of a session that stages its appends under this name."""
 
 _VIEW: Final = "streamwarden_batch"
 
@@ -59,14 +66,29 @@ class TableWriter:
         query_id, table = running_query(self._spec.checkpoint), table_of(self._spec)
         if table is not None and has_batch(table, query_id, batch_id, planned_before=self._planned_before):
             return
-        session = frame.sparkSession
-        with settings(session, {f"{_PROPERTY}{QUERY}": query_id, f"{_PROPERTY}{BATCH}": str(batch_id)}):
-            if empty or self._spec.sink.mode is OutputMode.APPEND:  # a MERGE of nothing makes no snapshot
+        session, named = frame.sparkSession, {f"{_PROPERTY}{QUERY}": query_id, f"{_PROPERTY}{BATCH}": str(batch_id)}
+        if empty or self._spec.sink.mode is OutputMode.APPEND:  # a MERGE of nothing makes no snapshot
+            with settings(session, {**named, _STAGE_AS: staging_name(query_id, batch_id)}):
                 frame.writeTo(self._table).options(**self._spec.sink.options).append()
-                return
+            self._publish(session, query_id, batch_id)
+            return
+        with settings(session, named):
             frame.createOrReplaceTempView(_VIEW)
             columns = columns_to_merge(session.table(self._table).columns, frame.columns)
             session.sql(merge_statement(self._table, _VIEW, self._spec.sink.key, columns))
+
+    def _publish(self, session: SparkSession, query_id: str, batch_id: int) -> None:
+        table = table_of(self._spec)
+        staged = None if table is None else table.staged(query_id, batch_id)
+        if staged is not None:
+            publish(session, self._spec, staged)
+        elif table is None or batch_id not in table.batches([query_id]):  # it is there if the table stages nothing
+            raise TableConflict(
+                f"the table has lost the snapshot that was staged for batch {batch_id}",
+                expected="the snapshot, which only an expiry or a rollback by another program removes",
+                where=str(self._spec.sink.path),
+                next_step="let expire_snapshots keep the snapshots of the last hours; a new start runs the batch again",
+            )
 
 
 def has_batch(table: TableMetadata, query_id: str, batch: int, *, planned_before: int | None) -> bool:

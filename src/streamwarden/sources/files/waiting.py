@@ -71,18 +71,16 @@ def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:
 
 def _waiting(folder: Location, oldest: float, log: Mapping[int, tuple[SourceFile, ...]]) -> WaitingInput | None:
     """None if the folder has subfolders."""
+    read = [file for batch in log.values() for file in batch]
+    names = {file_name(file.path) for file in read}  # the folder is flat: a name is a file
     try:
-        entries = [entry for entry in folder.entries() if not entry.name.startswith((".", "_"))]
+        entries = [entry for entry in folder.entries(names) if not entry.name.startswith((".", "_"))]
     except FileNotFoundError:
         return WaitingInput(count=0, size=0, since=None)
     if any(entry.is_dir for entry in entries):
         return None
-    read = [file for batch in log.values() for file in batch]
-    names = {file_name(file.path) for file in read}  # the folder is flat: a name is a file
     horizon = max((file.timestamp_ms for file in read), default=0) / 1000 - oldest
-    waiting = [
-        entry for entry in entries if entry.name not in names and (entry.modified is None or entry.modified >= horizon)
-    ]
+    waiting = [entry for entry in entries if entry.modified is None or entry.modified >= horizon]
     recent: Mapping[int, tuple[SourceFile, ...]] = dict(list(log.items())[-RECENT:])
     return WaitingInput(
         count=len(waiting),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.incidents.incident import IncidentPolicy
-from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
+from streamwarden.health.signals.partitions import LARGEST, MEASURED_EVERY, MEDIAN, SMALLEST
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
@@ -219,6 +220,34 @@ def test_what_only_checks_measure_is_kept_while_the_driver_lives(tmp_path: Path,
     assert len(store.measurements.recent("orders", T0 - 1)) == len(kept)
 
 
+def test_partitions_are_measured_every_ten_minutes_at_most_and_the_verdict_says_when(
+    tmp_path: Path, store: Store
+) -> None:
+    """In between the verdict is the one of the last measurement. A partition that alarms is measured each time."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    HealthMonitor(store).evaluate([stream.spec], T0)
+    first = by_check(store.verdicts.latest("orders"))["partition_skew"]
+    assert (first.status, first.evidence["measured_at"], first.evidence["partitions"]) == (Status.OK, T0, 1)
+
+    hot = stream.checkpoint / "state/0/1/1.zip"
+    hot.parent.mkdir()
+    hot.touch()
+    os.truncate(hot, 10**9)
+    HealthMonitor(store).evaluate([stream.spec], T0 + 60)
+    kept = by_check(store.verdicts.latest("orders"))["partition_skew"]
+    assert (kept.at, kept.reason, kept.evidence) == (T0 + 60, first.reason, first.evidence)
+
+    HealthMonitor(store).evaluate([stream.spec], T0 + MEASURED_EVERY)
+    skewed = by_check(store.verdicts.latest("orders"))["partition_skew"]
+    assert (skewed.status, skewed.evidence["measured_at"]) == (Status.CRITICAL, T0 + MEASURED_EVERY)
+
+    os.truncate(hot, 0)
+    HealthMonitor(store).evaluate([stream.spec], T0 + MEASURED_EVERY + 60)
+    again = by_check(store.verdicts.latest("orders"))["partition_skew"]
+    assert again.evidence["measured_at"] == T0 + MEASURED_EVERY + 60, "one that alarms is measured each time"
+
+
 GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)
 ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=1, started_at=1)
 
@@ -348,10 +377,12 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
     sick.run(range(6), checkpoint_ms=60_000)
     others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
 
-    def ended_at_the_last(looked_at: StreamSpec, services: Services, checks: Sequence[Check]) -> ProbeResult:
+    def ended_at_the_last(
+        looked_at: StreamSpec, services: Services, checks: Sequence[Check], *, sized: bool
+    ) -> ProbeResult:
         if looked_at.name == "s49":
             raise TimeoutError
-        return probe(looked_at, services, checks)
+        return probe(looked_at, services, checks, sized=sized)
 
     monkeypatch.setattr("streamwarden.services.monitoring.health_monitor.probe", ended_at_the_last)
     with pytest.raises(TimeoutError):

@@ -24,7 +24,7 @@ from streamwarden.units import DAY
 KEEP: Final = 7 * DAY
 KEEP_HOURLY: Final = 400 * DAY
 
-_CHUNK: Final = 2000
+_CHUNK: Final = 500
 """Rows in one transaction, so that a driver's write never waits long for the lock."""
 
 
@@ -93,8 +93,7 @@ def _delete_old(
                     connection.execute(part.delete().where(*this), doomed)
             return len(doomed)
 
-        while count := database.write(delete):
-            gone += count
+        gone += database.write_in_turns(delete)
     return gone
 
 

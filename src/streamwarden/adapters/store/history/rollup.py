@@ -51,10 +51,7 @@ class Rolled(StrEnum):
 
 def roll_up(database: Database, now: float) -> int:
     """Roll up every hour that has ended by `now` and changed since; returns how many."""
-    done = 0
-    while count := database.write(lambda connection: _roll_some(connection, now)):
-        done += count
-    return done
+    return database.write_in_turns(lambda connection: _roll_some(connection, now))
 
 
 def _roll_some(connection: Connection, now: float) -> int:

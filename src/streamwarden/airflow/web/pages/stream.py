@@ -9,11 +9,11 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web import readable_fleet, stream_details
+from streamwarden.airflow.web import readable_drills, readable_fleet, stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep, allowed, allowed_of
-from streamwarden.airflow.web.readable_drills import readable_drills
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
+from streamwarden.airflow.web.words.verbs import verbs
 from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.check_relations import DRILL
 from streamwarden.health.incidents.consequences import folded, grouped
@@ -71,8 +71,9 @@ def stream(
         alarms=_alarms(row),
         told=told_by(row.state),
         advised=_advised(space, row.stream),
+        verbs=verbs(next(other.state for other in rows if not other.is_query)),
         may=allowed_of(VERBS, user, "POST"),
-        drills=_drills(space, stream, user),
+        drills=() if part else readable_drills.configured(space, user, at, stream),
         audits=_audits(space, stream, user),
         changes=allowed(row.dag_id, user, "PUT"),
         declaration=stream_details.declaration(space, stream),
@@ -119,12 +120,6 @@ def _advised(space: Workspace, stream: str) -> dict[str, Incident]:
     """The open incidents of settings that cost too much, by the health check that judges the same."""
     incidents = space.store.incidents.open(stream)
     return {str(found.evidence.get("cures")): found for found in incidents if found.status is Status.ADVICE}
-
-
-def _drills(space: Workspace, stream: str, user: Any) -> dict[str, bool]:
-    """The drills of this stream that `user` may read, by name -> whether `user` may run it."""
-    names = [name for name, spec in catalogs().newest(space).drills.items() if spec.stream == stream]
-    return {name: allowed(f"{DRILL}{name}", user, "POST") for name in sorted(readable_drills(names, user))}
 
 
 def _audits(space: Workspace, stream: str, user: Any) -> bool | None:

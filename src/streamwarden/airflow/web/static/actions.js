@@ -12,11 +12,13 @@ function speaker(title) {
   const mine = {};
   let line;
   mine.inDialog = () => asked === mine && dialog.open;
-  mine.say = (text, link) => {
+  mine.say = (given, ...ways) => {
+    const text = plain(given);
     const place = mine.inDialog() ? document.getElementById("confirm-result") : (line ??= outcome(title));
-    if (place.dataset.said === text + (link?.href ?? "")) return; // a screen reader announces each change
-    place.dataset.said = text + (link?.href ?? "");
-    place.replaceChildren(text, ...(link ? [" ", anchor(link)] : []));
+    const said = [text, ...ways.filter(Boolean).map((way) => way.href ?? way.text)].join(" ");
+    if (place.dataset.said === said) return; // a screen reader announces each change
+    place.dataset.said = said;
+    place.replaceChildren(text, ...ways.filter(Boolean).flatMap((way) => [" ", way.act ? presser(way, mine.say) : anchor(way)]));
   };
   return mine;
 }
@@ -29,6 +31,12 @@ function outcome(title) {
   line.append(head, " ", text, " ", close);
   document.getElementById("outcomes").append(line);
   return text;
+}
+function presser({ text, act }, say) { // a button that does something about what is said beside it
+  const made = document.createElement("button");
+  Object.assign(made, { type: "button", textContent: text });
+  made.addEventListener("click", () => act().catch((error) => say(`It failed: ${error.message}`)));
+  return made;
 }
 function anchor({ text, href, outside }) {
   const made = document.createElement("a");
@@ -59,25 +67,31 @@ async function begin(path, conf) {
   return ask().catch(after(500, ask)).catch(after(500, ask)).catch(after(409, found));
 }
 
+const pathOf = (dag) => `${airflow}/api/v2/dags/${encodeURIComponent(dag)}`;
+const isPaused = async (dag) => (await call(pathOf(dag), "GET").catch(() => ({}))).is_paused === true;
+const unpause = (dag) => call(`${pathOf(dag)}?update_mask=is_paused`, "PATCH", { is_paused: false });
+
 // A run of a DAG, from its request to its result.
 async function trigger(dag, conf, say) {
-  const path = `${airflow}/api/v2/dags/${encodeURIComponent(dag)}`;
+  const path = pathOf(dag);
   let run = await begin(path, conf);
   while (run.state === "queued" || run.state === "running") {
     say(...await progress(path, dag, run));
     await new Promise((done) => setTimeout(done, 1000));
     const unclear = (error) => ({ ...run, unclear: error.message });
-    run = await call(`${path}/dagRuns/${encodeURIComponent(run.dag_run_id)}`, "GET").catch(unclear);
+    const gone = (error) => (error.status === 404 ? { ...run, state: "cancelled" } : unclear(error));
+    run = await call(`${path}/dagRuns/${encodeURIComponent(run.dag_run_id)}`, "GET").catch(gone);
   }
+  if (run.state === "cancelled") return say("The run was cancelled before it began.");
   say(...await result(dag, run));
 }
 async function progress(path, dag, run) {
   if (run.unclear) return [`${dag} was started, but how it goes cannot be read: ${run.unclear}`];
-  if (run.state === "queued" && (await call(path, "GET").catch(() => ({}))).is_paused) {
-    return [
-      `${dag} waits: the DAG is paused in Airflow. Unpause it with the switch on its page, or with: airflow dags unpause ${dag}. The run begins then.`,
-      { text: "Open the DAG", href: `${airflow}/dags/${dag}`, outside: true },
-    ];
+  if (run.state === "queued" && await isPaused(dag)) {
+    const unpausing = { text: "Unpause", act: () => unpause(dag) };
+    const cancelling = { text: "Cancel the run", act: () => call(`${path}/dagRuns/${encodeURIComponent(run.dag_run_id)}`, "DELETE") };
+    const open = { text: "Open the DAG", href: `${airflow}/dags/${dag}`, outside: true };
+    return [`${dag} waits: the DAG is paused in Airflow. The run begins as soon as somebody unpauses it.`, unpausing, cancelling, open];
   }
   if (await waitsForApproval(path, run)) {
     const href = `${airflow}/dags/${dag}/runs/${encodeURIComponent(run.dag_run_id)}/required_actions`;
@@ -158,7 +172,7 @@ function say(found) {
   plan.replaceChildren(...lines.map(([head, text]) => {
     const [line, name] = [document.createElement("p"), document.createElement("b")];
     name.textContent = head;
-    line.append(name, `: ${text}`);
+    line.append(name, `: ${plain(text)}`);
     return line;
   }));
 }
@@ -176,12 +190,22 @@ function ask({ title, text, dag, url, conf, reason, fields, plan: planned, post,
   document.getElementById("confirm-fields").replaceChildren(...JSON.parse(fields || "[]").map(row));
   document.getElementById("confirm-reason").hidden = reason === undefined;
   Object.assign(field, { value: "", required: reason !== undefined && reason !== "optional" });
+  document.getElementById("confirm-needed").textContent = field.required ? " (required)" : " (optional)";
   const offer = (open) => {
     yes.disabled = !open;
     no.textContent = open ? "Cancel" : "Close"; // what was asked for goes on
   };
   yes.textContent = label;
   offer(true);
+  let paused = false;
+  document.getElementById("confirm-paused").hidden = true;
+  if (dag) isPaused(dag).then((found) => {
+    if (asked !== mine || !found || yes.disabled) return;
+    paused = true;
+    yes.textContent = `Unpause and ${label.trim().toLowerCase()}`;
+    document.getElementById("confirm-paused").textContent = `The DAG ${dag} is paused in Airflow: what is asked of it would wait.`;
+    document.getElementById("confirm-paused").hidden = false;
+  });
   yes.onclick = async (click) => {
     click.preventDefault();
     if (!dialog.querySelector("form").reportValidity()) return;
@@ -190,6 +214,7 @@ function ask({ title, text, dag, url, conf, reason, fields, plan: planned, post,
     try {
       if (post) wanted[answer] = (await call(`${prefix}${post}`, "POST", typed())).id;
       else Object.assign(wanted, typed());
+      if (paused) await unpause(dag);
       if (dag) await trigger(dag, wanted, mine.say);
       else mine.say(await call(`${prefix}${url}`, "POST", wanted).then(() => "Done."));
     } catch (error) {
@@ -216,8 +241,10 @@ document.addEventListener("submit", async (event) => {
   try {
     const made = await call(`${prefix}${form.dataset.post}`, "POST", values);
     const { dag, conf, answer } = form.dataset;
-    const say = (text, link) => {
-      if (said.textContent !== text) said.replaceChildren(text, ...(link ? [" ", anchor(link)] : []));
+    const say = (given, ...ways) => {
+      const text = plain(given);
+      const shown = [text, ...ways.filter(Boolean).map((way) => way.text)].join(" ");
+      if (said.textContent !== shown) said.replaceChildren(text, ...ways.filter(Boolean).flatMap((way) => [" ", way.act ? presser(way, say) : anchor(way)]));
     };
     if (dag) await trigger(dag, { ...JSON.parse(conf), [answer]: made.id }, say);
     else said.textContent = "Done.";

@@ -111,7 +111,7 @@
       level = event.at - before < CLOSE * (until - since) ? (level + 1) % LEVELS : 0;
       before = event.at;
       const [sign, , ink] = MARKS[event.kind];
-      const row = [1000 * event.at, 0.98 - 0.1 * level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), event.why || "–"];
+      const row = [1000 * event.at, 0.98 - 0.1 * level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), plain(event.why || "–")];
       Object.values(data).forEach((column, index) => column.push(row[index]));
     }
     return data;

@@ -5,6 +5,24 @@ const airflow = document.body.dataset.airflow;
 const STALE_AFTER = 10; // seconds
 
 // The theme that the person chose in Airflow; outside Airflow's frame that of the system.
+const TOKENS = { back: "bg", text: "fg", dim: "fg-muted", line: "border-emphasized" }; // ours -> that of Airflow
+function applyTokens() { // those of the theme that this Airflow was given
+  if (parent === window) return;
+  const [given, own] = [parent.getComputedStyle(parent.document.documentElement), document.documentElement.style];
+  for (const [name, token] of Object.entries(TOKENS)) {
+    const value = painted(given.getPropertyValue(`--chakra-colors-${token}`).trim());
+    if (value && own.getPropertyValue(`--${name}`) !== value) own.setProperty(`--${name}`, value);
+  }
+  const font = given.getPropertyValue("--chakra-fonts-body").trim();
+  if (font) own.setProperty("--font", font);
+}
+const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+function painted(value) { // as a colour that every script can read; empty for what is none
+  if (!value || !CSS.supports("color", value)) return "";
+  canvas.fillStyle = value;
+  canvas.fillRect(0, 0, 1, 1);
+  return `#${[...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
 function applyTheme() {
   let chosen = null;
   try { chosen = localStorage.getItem("theme"); } catch { /* no storage */ }
@@ -12,13 +30,19 @@ function applyTheme() {
   const theme = dark ? "dark" : "light";
   if (document.documentElement.dataset.theme !== theme) {
     document.documentElement.dataset.theme = theme;
+    applyTokens();
     document.dispatchEvent(new CustomEvent("theme"));
   }
 }
 applyTheme();
 addEventListener("storage", applyTheme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
-if (parent !== window) new MutationObserver(applyTheme).observe(parent.document.documentElement, { attributes: true });
+if (parent !== window) new MutationObserver(() => { applyTheme(); applyTokens(); }).observe(parent.document.documentElement, { attributes: true });
+
+// Characters that turn the direction of text would let a message show itself as another one: they are shown as codes.
+function plain(text) {
+  return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+}
 
 // Airflow shows these pages in a frame that may not leave it: links to Airflow's own pages open in the whole window.
 document.addEventListener("click", (event) => {
@@ -35,8 +59,16 @@ function openOutside(href, target = "_self") {
   outside.remove();
 }
 
-// In that frame the address bar never changes: this link has the address, copies it, or opens it if it may not copy.
+// Of its frame Airflow's address bar knows only what is loaded: it is told here what changes without that, so that a
+// reload and a bookmark keep it. In the tab of a DAG Airflow's address has no place for it; there this link has the
+// address, copies it, or opens it if it may not copy.
 const here = document.getElementById("here");
+const framed = parent !== window ? /^.*?\/plugin\/[^/]+/.exec(parent.location.pathname)?.[0] : undefined;
+function addressed() {
+  here.href = location.href;
+  here.hidden = parent === window;
+  if (framed) parent.history.replaceState(parent.history.state, "", `${framed}${location.pathname}${location.search}${location.hash}`);
+}
 here.href = location.href;
 here.hidden = parent === window;
 here.addEventListener("click", async (event) => {
@@ -82,27 +114,60 @@ function address(part) {
 }
 async function refresh(part) {
   const url = address(part);
+  const asked = freshness.get(part)?.etag;
   let answer;
   let html;
   try {
-    answer = await fetch(url, { headers: { Accept: "text/html" } });
+    answer = await fetch(url, { headers: { Accept: "text/html", ...(asked && shownUrls.get(part) === url ? { "If-None-Match": asked } : {}) } });
     html = await answer.text();
   } catch {
     return fails(part, "Airflow does not answer");
   }
+  if (answer.status === 304 && url === address(part)) return isFresh(part, asked);
   if (answer.status === 401) return fails(part, "you are no longer logged in; reload the page");
   if (!answer.ok) return fails(part, detail(html) || `Airflow answered ${answer.status}`);
   if (url !== address(part)) return; // the person has chosen something else meanwhile
   const focused = document.activeElement?.id;
   const fresh = part.cloneNode(false);
   fresh.innerHTML = html.trimStart(); // rendered on the server, where every text is escaped
+  ages(fresh);
   if (part.firstChild?.data?.trim() === "") part.firstChild.remove(); // the indent of the template
   adopt(part, fresh);
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
-  if (freshness.has(part)) freshness.set(part, { at: Date.now(), reason: "" });
-  tellAge();
+  shownUrls.set(part, url);
+  isFresh(part, answer.headers.get("ETag"));
   part.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
 }
+const shownUrls = new Map(); // part -> the address of what it shows
+function isFresh(part, etag) {
+  if (freshness.has(part)) freshness.set(part, { at: Date.now(), reason: "", etag });
+  tellAge();
+}
+
+// Ages of moments, current to the second without the server: of each `time` its form says `for`, `ago` or `in`.
+const ahead = 1000 * document.body.dataset.now - Date.now(); // of the server's clock
+function ages(place) {
+  const now = (Date.now() + ahead) / 1000;
+  for (const each of place.querySelectorAll("time[data-at]")) {
+    const { at, form } = each.dataset;
+    each.title ||= each.textContent.replace(/^(at|since) /, "");
+    const text = form === "in" ? (at - now < 1 ? "now" : `in ${lasting(at - now)}`)
+      : `${form === "for" ? "for " : ""}${lasting(Math.max(0, now - at))}${form === "ago" ? " ago" : ""}`;
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+function lasting(duration) { // as `units.format_duration`, in whole seconds
+  const whole = Math.round(duration);
+  for (const [big, small, size, part] of [["d", "h", 86400, 3600], ["h", "m", 3600, 60], ["m", "s", 60, 1]]) {
+    if (whole < size) continue;
+    const rest = Math.floor((whole % size) / part);
+    return `${Math.floor(whole / size)}${big}${rest ? `\u00a0${rest}${small}` : ""}`;
+  }
+  return seconds(1000 * whole);
+}
+ages(document);
+setInterval(() => ages(document), 1000);
+
 // A part that refreshes itself shows what it had; one that a person has just opened has nothing yet.
 function fails(part, reason) {
   if (!freshness.has(part)) {
@@ -162,24 +227,41 @@ document.addEventListener("toggle", ({ target }) => {
   if (target.open && target.matches("details[data-url]")) refresh(target.querySelector("[id]"));
 }, true); // such an event does not bubble
 
-// A filter changes the address, so that a link to what is seen can be shared.
+// A filter changes the address, so that a link to what is seen can be shared, and Back undoes it. What is typed into one
+// field is one step.
 const filter = document.querySelector("[data-filter]");
-function show(search) {
-  history.replaceState(null, "", `?${search}`);
-  here.href = location.href;
+let typing; // the field whose step is the newest one
+function show(search, field) {
+  const step = field && field === typing ? "replaceState" : "pushState";
+  typing = field;
+  history[step](null, "", `?${search}`);
+  addressed();
   refreshAll();
+}
+addEventListener("popstate", () => {
+  typing = undefined;
+  if (filter) fill(filter, new URLSearchParams(location.search));
+  addressed();
+  refreshAll();
+});
+function fill(form, asked) { // what the address says
+  for (const field of form.elements) {
+    if (field.type === "checkbox") field.checked = asked.get(field.name) === field.value;
+    else if (field.name) field.value = asked.get(field.name) ?? "";
+  }
 }
 if (filter) {
   let waiting;
   const chosen = () => new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
-  const changed = () => {
+  const changed = (field) => {
     const values = chosen();
     const now = new URLSearchParams(location.search);
-    for (const kept of ["sort", "descending"]) if (now.has(kept)) values.set(kept, now.get(kept));
-    show(values);
+    for (const kept of ["sort", "descending", "open"]) for (const value of now.getAll(kept)) values.append(kept, value);
+    show(values, field?.type === "search" ? field : undefined);
   };
-  filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(changed, 200); });
-  filter.addEventListener("submit", (event) => { event.preventDefault(); changed(); });
+  filter.addEventListener("input", ({ target }) => { clearTimeout(waiting); waiting = setTimeout(changed, 200, target); });
+  filter.addEventListener("focusout", () => { typing = undefined; });
+  filter.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(waiting); changed(); });
   const asked = new URLSearchParams(location.search);
   if ([...chosen()].some(([name, value]) => asked.get(name) !== value)) changed(); // typed before this was loaded
 }

@@ -1,0 +1,1 @@
+"""What the pages say of a row, decided apart from the templates. Pure."""
