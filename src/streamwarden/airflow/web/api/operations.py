@@ -3,10 +3,11 @@ and leaves out the fields that nobody asked for."""
 
 import json
 from collections.abc import Callable, Coroutine, Iterable
+from threading import Lock
 from typing import Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 
@@ -18,6 +19,8 @@ from streamwarden.redaction import redacted
 from streamwarden.services.overview.models import Model
 
 PREFIX: Final = "/api/v1"
+
+_describing: Final = Lock()
 
 _PARAMETER: Final[dict[str, Any]] = {
     "name": PARAMETER,
@@ -73,7 +76,7 @@ def understood(request: Request, user: GetUserDep) -> None:
 
     The OpenAPI document says what there is. `user`: nobody learns that without a login.
     """
-    document = request.app.openapi()
+    document = described(request.app)
     operation = document["paths"][request.scope["route"].path_format][request.method.lower()]
     try:
         _require_known(request.query_params.keys(), operation)
@@ -81,6 +84,12 @@ def understood(request: Request, user: GetUserDep) -> None:
         setattr(request.state, PARAMETER, wanted(request.query_params.get(PARAMETER, ""), shape))
     except ConfigError as error:
         raise Refused(422, error) from error
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document. The first request builds it; FastAPI's own models break if two requests do so at once."""
+    with _describing:
+        return app.openapi()
 
 
 def _require_known(given: Iterable[str], operation: Schema) -> None:
