@@ -170,6 +170,18 @@ def test_two_writers_never_make_the_same_version_of_an_iceberg_table(tmp_path: P
     assert not list(Path(before.file).parent.glob("*.part"))
 
 
+def test_a_snapshot_that_a_stream_has_staged_meanwhile_is_a_conflict(tmp_path: Path) -> None:
+    """It has the next number of the table, although readers do not see it yet."""
+    table = Table(tmp_path, "iceberg")
+    slow, before = FolderCatalog(table.spec).load(), table_of(table.spec)
+    assert slow is not None
+    assert before is not None
+    staged = {**before.document, "last-sequence-number": before.document["last-sequence-number"] + 1}
+    (Path(before.file).parent / f"v{before.version + 1}.metadata.json").write_text(json.dumps(staged))
+    with pytest.raises(CommitFailedException):
+        slow.append(rows(8))
+
+
 def test_a_column_that_a_drill_added_is_left_out_of_the_output_while_it_has_only_nulls(table: Table) -> None:
     assert table.other.add_column(ADDED_COLUMN)
     assert list(table.other.columns()) == ["k", ADDED_COLUMN]
