@@ -61,7 +61,7 @@ class FolderCatalog(NoopCatalog):
         base = static_table(known, str(self._spec.sink.path), None).metadata
         for requirement in requirements:
             requirement.validate(base)
-        if base.last_sequence_number != table.metadata.last_sequence_number:
+        if base.next_sequence_number() != table.metadata.next_sequence_number():
             raise CommitFailedException("another writer has staged a snapshot, which has the number of this one")
         made = update_table_metadata(base, updates, enforce_validation=False, metadata_location=known.file)
         file = Path(known.file).with_name(f"v{known.version + 1}.metadata.json")
