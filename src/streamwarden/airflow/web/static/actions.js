@@ -159,7 +159,9 @@ function showPlan(url, mine) {
 }
 function planUrl(url, values) {
   const address = new URL(`${prefix}${url}`, location.href);
-  for (const [name, value] of Object.entries(values)) address.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(values)) {
+    if (typeof value !== "boolean") address.searchParams.set(name, value); // a checkbox says how it is done, not what
+  }
   return address.href;
 }
 function say(found) {
