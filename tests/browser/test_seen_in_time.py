@@ -150,7 +150,11 @@ def test_a_new_user_finds_what_matters_of_a_stream_within_ten_seconds(visit: Ope
     page.evaluate(COUNT_CLICKS)
     began = time.monotonic()
     entry.click()
-    read = _read(page.frame_locator("iframe"))
+    frame = page.frame_locator("iframe")
+    for column, value in READ.items():  # the page's script writes the ages a moment after the row is there
+        cell = _row(frame).locator(f"[data-label='{column}']")
+        expect(cell).to_have_text(re.compile(value), timeout=1000 * FOUND_WITHIN)
+    read = _read(frame)
     took = time.monotonic() - began
     print(f"\nread after {took:.1f} s: { {column: read[column] for column in READ} }")
     assert [column for column, value in READ.items() if not re.search(value, read[column])] == [], read
