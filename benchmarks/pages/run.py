@@ -48,6 +48,10 @@ from streamwarden.services.overview.rolled import NAMES
 from streamwarden.services.workspace import STORE_VARIABLE, Workspace
 from streamwarden.units import HOUR
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.projects import small_streams
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = REPOSITORY / "tests/data/health/spark-4.3.0-rocksdb.jsonl"
 DAYS: Final = 6.9
@@ -94,15 +98,7 @@ def main() -> int:
 def build(root: Path, streams: int, rows: int, url: str | None) -> Workspace:
     """The project and its filled store."""
     project = root / "project"
-    (project / "config/streams").mkdir(parents=True)
-    (project / "job.py").write_text("def build(spark, spec):\n    raise NotImplementedError\n")
-    for number in range(streams):
-        name = f"stream_{number:04}"
-        (project / f"config/streams/{name}.yaml").write_text(
-            f"name: {name}\njob: job.py\nsource: {{kind: files, path: input/{name}, format: json}}\n"
-            f"sink: {{kind: parquet, path: output/{name}}}\ncheckpoint: checkpoints/{name}\n"
-            f"tags: [team_{number % 7}]\n"
-        )
+    small_streams(project, streams)
     space = Workspace.open(project, root / "data", url, environ={})
     now = time.time()
     began = time.monotonic()

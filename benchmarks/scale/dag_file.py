@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.projects import small_streams
 from benchmarks.scale.part import Part, Sizes, child, verdict
 
 GOAL = 2.0
@@ -21,7 +22,8 @@ def measure(sizes: Sizes) -> Iterator[str]:
     """One parse of each size, as Airflow's processor does it: in a process that has imported Airflow."""
     for streams in sizes.streams:
         with tempfile.TemporaryDirectory() as folder:
-            project = lay_out(Path(folder), streams)
+            project = Path(folder) / "project"
+            small_streams(project, streams)
             environment = {
                 **os.environ,
                 "AIRFLOW_HOME": f"{folder}/airflow",
@@ -34,22 +36,6 @@ def measure(sizes: Sizes) -> Iterator[str]:
         each = wall * 1e3 / streams
         print_imports = f"{imports:.2f} s"
         yield f"| {streams:,} | {wall:.2f} s | {cpu:.2f} s | {each:.1f} ms | {print_imports} | {told} |"
-
-
-def lay_out(folder: Path, streams: int) -> Path:
-    """A project of small streams that share a job."""
-    project = folder / "project"
-    (project / "config/streams").mkdir(parents=True)
-    (project / "dags").mkdir()
-    (project / "job.py").write_text("def build(spark, spec):\n    raise NotImplementedError\n")
-    for number in range(streams):
-        name = f"stream_{number:04}"
-        (project / f"config/streams/{name}.yaml").write_text(
-            f"name: {name}\njob: job.py\nsource: {{kind: files, path: input/{name}, format: json}}\n"
-            f"sink: {{kind: parquet, path: output/{name}}}\ncheckpoint: checkpoints/{name}\n"
-            f"tags: [team_{number % 7}]\n"
-        )
-    return project
 
 
 def parse(project: Path, streams: int) -> None:

@@ -59,6 +59,16 @@ def run_of(answer: Any) -> Any:
     return run
 
 
+def runs(dag_id: str) -> int:
+    """How many runs of the DAG Airflow's database has."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select
+
+    with create_session() as session:
+        return session.scalar(select(func.count()).where(DagRun.dag_id == dag_id)) or 0
+
+
 def paused(dag_id: str, value: bool) -> None:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
@@ -134,12 +144,18 @@ def test_the_right_to_trigger_is_needed(server: TestClient) -> None:
 
 
 def test_a_stream_that_is_not_there_is_not_stopped(server: TestClient) -> None:
-    post(server, "/streams/nobody/stop", WHY, 404)
+    before = runs("stop_stream")
+    refusal = post(server, "/streams/nobody/stop", WHY, 404)
+    assert refusal["detail"] == "there is no stream nobody"
+    assert runs("stop_stream") == before
 
 
-def test_a_verb_needs_a_reason(server: TestClient) -> None:
-    post(server, "/streams/counted/stop", {}, 422)
-    post(server, "/streams/counted/stop", {"reason": ""}, 422)
+@pytest.mark.parametrize("body", [{}, {"reason": ""}])
+def test_a_verb_needs_a_reason(server: TestClient, body: dict[str, str]) -> None:
+    before = runs("stop_stream")
+    refusal = post(server, "/streams/counted/stop", body, 422)
+    assert refusal["detail"].startswith("body.reason: ")
+    assert runs("stop_stream") == before
 
 
 def test_what_airflow_refuses_is_said_in_its_words(server: TestClient) -> None:

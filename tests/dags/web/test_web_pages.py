@@ -16,10 +16,13 @@ from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.airflow.links import PAGES, drill_run_id
 from streamwarden.airflow.web import shared_workspace
 from streamwarden.airflow.web.rendering import environment
+from streamwarden.airflow.web.row_cache import LOOK_AGAIN
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.events import UI_SERVED
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
 from streamwarden.services.workspace import Workspace
 from support.airflow.harness import wait_for
+from support.airflow.known_dags import know
 from support.airflow.web_fleet import EVIL, driver, fill
 from support.airflow.web_server import bearer, served
 
@@ -74,6 +77,23 @@ def test_a_page_that_shows_the_newest_rows_gets_no_others(server: TestClient) ->
     store.stops.set_desired(replace(store.stops.desired("halted"), reason="the disk has moved"))
     wait_for("the page to get it", lambda: ask(tag=tag)[0] == 200, timeout=30)
     assert "the disk has moved" in server.get(f"{PAGES}/?part=fleet", headers=bearer("VIEWER")).text
+
+
+def test_a_pause_of_a_dag_is_seen_although_nobody_writes_into_the_store(tmp_path: Path) -> None:
+    from airflow.sdk import DAG
+
+    def filled(space: Workspace) -> None:
+        fill(space)
+        space.store.drivers.event(supervised("counted-2", Supervisor.DAG, time.time()))
+
+    with served(tmp_path, filled) as server:
+
+        def says_so() -> bool:
+            return "its DAG is paused" in server.get(f"{PAGES}/?part=fleet", headers=bearer("VIEWER")).text
+
+        assert not says_so()
+        know([DAG("stream_counted", schedule=None)], paused=True)
+        wait_for("the page to say so", says_so, timeout=LOOK_AGAIN / 2)
 
 
 def test_a_program_reads_the_same(server: TestClient) -> None:

@@ -19,12 +19,12 @@ BATCH: Final = "spark.sql.streaming.epochId"
 """Properties of a snapshot that Spark's streaming sink made."""
 
 STAGED: Final = "wap.id"
-"""Property of a snapshot that was committed beside the table's history, and the name under which a later commit takes
-it in: Iceberg takes in each name once."""
+"""Property of a snapshot that was committed beside the table's history: the name under which it is published, which
+Iceberg does once for each name."""
 
 PUBLISHED: Final = "published-wap-id"
-"""Property of a snapshot that took in a staged one after another program had committed: the name of that one, of which
-it has no other property."""
+"""Property of the snapshot that Iceberg makes when it publishes a staged one on top of another program's commit: the
+name of the staged one, of which it has no other property."""
 
 _OWN: Final = "streamwarden"
 
@@ -46,7 +46,7 @@ class Snapshot:
         at: when it was committed, Unix seconds.
         operation: `append`, `overwrite`, `replace` (a compaction) or `delete`.
         query, batch: what wrote it; None if no streaming query did.
-        staged: the name under which it was staged; None: it was committed at once, or took in a staged one.
+        staged: the name under which it was staged; None: it was committed at once, or made to publish a staged one.
     """
 
     id: int
@@ -86,8 +86,8 @@ class TableMetadata:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every snapshot is kept since the table was made: none was expired. One that was staged and never
-        taken in has a number in the sequence, too."""
+        """Whether every snapshot is kept since the table was made: none was expired. One that was staged and
+        never published has a number in the sequence, too."""
         kept = list(self.history)
         if not kept or kept[-1].sequence is None:
             return not kept or kept[-1].parent is None
@@ -96,8 +96,8 @@ class TableMetadata:
 
     def staged(self, query: str, batch: int) -> int | None:
         """The newest snapshot that was staged for a batch and is not in the history; None: there is none."""
-        taken, name = {snapshot.id for snapshot in self.history}, staging_name(query, batch)
-        own = [one for one in self.snapshots.values() if one.staged == name and one.id not in taken]
+        published, name = {snapshot.id for snapshot in self.history}, staging_name(query, batch)
+        own = [one for one in self.snapshots.values() if one.staged == name and one.id not in published]
         return max(own, key=lambda one: one.sequence or 0).id if own else None
 
     def batches(self, queries: Collection[str]) -> dict[int, Snapshot]:

@@ -153,7 +153,7 @@ def board() -> Board:
 
     def version() -> tuple[object, ...] | None:
         stored = space.store.version()
-        return None if stored is None else (*stored, id(catalogs().newest(space)))
+        return None if stored is None else (stored, catalogs().newest(space), paused_dags(PREFIX))
 
     return Board(Unchanged(read, version, living))
 
@@ -170,7 +170,8 @@ class Unchanged:
 
     Args:
         read: reads the rows now.
-        version: of the store and the project's files; None if a change cannot be seen without reading.
+        version: of the store, the project's files and the pauses of DAGs; None if a change cannot be seen without
+            reading.
         living: which processes of these rows are there.
     """
 

@@ -43,7 +43,7 @@ def ensure_table(spark: SparkSession, spec: StreamSpec, schema: StructType) -> s
 
 
 def publish(spark: SparkSession, spec: StreamSpec, snapshot: int) -> None:
-    """Take a staged snapshot into the table's history. Iceberg refuses it if the history has one of the same name,
-    also one that was committed since this call began."""
+    """Publish a staged snapshot: it enters the table's history. Iceberg refuses it if the history has one of the same
+    name, even one that was committed after this call began."""
     name = quoted(str(spec.sink.path).rpartition("/")[2]).replace("'", "\\'")
     spark.sql(f"CALL {CATALOG}.system.cherrypick_snapshot('{name}', {snapshot})")

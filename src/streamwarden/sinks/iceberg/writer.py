@@ -5,10 +5,10 @@ batch, as Spark's own streaming sink gives them. A batch that the table has is n
 whenever the driver was killed.
 
 A driver may be paused after this look, and be replaced by another one that writes the batch. When it goes on, Iceberg
-would append to the newer snapshot. An append is therefore staged under a name of the batch, and then taken into the
-history, which Iceberg does once for each name (write, audit, publish). Iceberg refuses a MERGE of its own accord if the
-table has new rows since the MERGE read it. Spark's own sink looks only when it commits: it names a data file by query,
-batch and task, so a batch that runs again would write over the file that the table already has.
+would append to the newer snapshot. An append is therefore staged under a name of the batch and then published, which
+Iceberg does once for each name (write, audit, publish). Iceberg itself refuses a MERGE if the table has got new rows
+since the MERGE read it. Spark's own sink looks only when it commits: it names a data file by query, batch and task, so
+a batch that runs again would write over the file that the table already has.
 """
 
 from __future__ import annotations

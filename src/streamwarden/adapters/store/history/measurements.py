@@ -202,9 +202,8 @@ class SqlMeasurementRepository(Repository):
 
 
 def _raw(row: Sequence[Any]) -> Measurement:
-    stream, name, at, value, unit, source = (
-        row  # an evaluation reads a hundred of each stream: looking up names is slow
-    )
+    # An evaluation reads a hundred rows of each stream, and to look up the name of each column would be slow.
+    stream, name, at, value, unit, source = row
     return Measurement(stream=stream, name=name, at=at, value=value, unit=unit, source=source)
 
 
