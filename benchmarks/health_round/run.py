@@ -24,7 +24,6 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -60,10 +59,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--compare", type=Path, help="the src folder of another version")
     parser.add_argument("--evaluate", help=argparse.SUPPRESS)
-    parser.add_argument("--kind", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.evaluate:
-        answer_minutes(Path(chosen.evaluate), chosen.streams[0], chosen.kind)
+        answer_minutes(Path(chosen.evaluate), chosen.streams[0])
         return
     print("| streams | evaluator | CPU a round | a stream | peak memory |\n|---|---|---|---|---|")
     for streams in chosen.streams:
@@ -77,7 +75,7 @@ def main() -> None:
             )
             if streams == 1000 and kind != "before":
                 missed = "met" if median <= GOAL else f"missed by {median - GOAL:.1f} s"
-                print(f"goal of {GOAL:.0f} s for 1,000 streams, {kind}: {missed}", file=sys.stderr)
+                print(f"goal of {GOAL:.0f} s for 1,000 streams: {missed}", file=sys.stderr)
     print(f"\nLoad per core: {os.getloadavg()[0] / (os.cpu_count() or 1):.1f}.")
 
 
@@ -106,7 +104,7 @@ def measure(streams: int, pairs: int, other: Path | None) -> list[tuple[str, lis
     """(evaluator, CPU seconds of its rounds, its peak memory in bytes)"""
     with tempfile.TemporaryDirectory() as folder:
         minute = fill(Path(folder), streams)
-        evaluators = [start(kind, Path(folder), streams, other) for kind in ("before", "task", "watch")]
+        evaluators = [start(kind, Path(folder), streams, other) for kind in ("before", "now")]
         taking_turns = [evaluator for evaluator in evaluators if evaluator is not None]
         found: dict[str, list[dict[str, float]]] = {}
         for evaluator in taking_turns * pairs:
@@ -127,7 +125,7 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
     """None for another version if none is given."""
     if kind == "before" and other is None:
         return None
-    command = [sys.executable, __file__, "--evaluate", str(folder), "--streams", str(streams), "--kind", kind]
+    command = [sys.executable, __file__, "--evaluate", str(folder), "--streams", str(streams)]
     source = {"PYTHONPATH": str(other)} if kind == "before" else {}
     process = subprocess.Popen(
         command,
@@ -139,16 +137,14 @@ def start(kind: str, folder: Path, streams: int, other: Path | None) -> Evaluato
     return Evaluator(kind, process)
 
 
-def answer_minutes(folder: Path, streams: int, kind: str) -> None:
+def answer_minutes(folder: Path, streams: int) -> None:
     """Evaluate at each time that comes on stdin."""
     specs = [spec_of(folder, number) for number in range(streams)]
     with Store(f"sqlite:///{folder}/store.db") as store:
-        monitor = partial(HealthMonitor, store, alive=lambda process: True)
-        if kind == "watch":
-            monitor = partial(monitor, kept={})
+        monitor = HealthMonitor(store, alive=lambda process: True)
         for line in sys.stdin:
             before = time.process_time()
-            monitor().evaluate(specs, float(line))
+            monitor.evaluate(specs, float(line))
             cpu = time.process_time() - before
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             print(json.dumps({"cpu": cpu, "memory": memory}), flush=True)

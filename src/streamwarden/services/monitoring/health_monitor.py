@@ -43,7 +43,6 @@ from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
-    from streamwarden.adapters.store.history.compact_rows import KeptBatches
 
 Paused = Callable[[str], bool | None]
 """Whether the DAG of this stream is paused; None: unknown."""
@@ -108,8 +107,6 @@ class HealthMonitor:
         alive: says whether a driver's process is alive.
         paused: says whether the DAG of a stream is paused; None if that is unknown, or if there is no Airflow. It is
             asked only about streams whose driver failed.
-        kept: the batches that a monitor of the same process has parsed, for one that evaluates every minute; they stay
-            in memory, some 2 kB each.
     """
 
     def __init__(
@@ -121,7 +118,6 @@ class HealthMonitor:
         alive: Liveness = is_alive,
         paused: Paused = lambda _: None,
         look_back: int = LOOK_BACK,
-        kept: KeptBatches | None = None,
     ) -> None:
         self._store = store
         self._thresholds = thresholds
@@ -129,7 +125,6 @@ class HealthMonitor:
         self._alive = alive
         self._paused = paused
         self._look_back = look_back
-        self._kept = kept
 
     def judge(self, spec: StreamSpec, now: float, only: Collection[str] = CHECK_NAMES) -> tuple[Verdict, ...]:
         """The verdicts of the checks with these names on one stream (or fork) at `now`, without saving them. Only what
@@ -164,9 +159,6 @@ class HealthMonitor:
                 changes += self._evaluate_group(group, now, previous, services, streams, seconds)
         judged_now = {(verdict.stream, verdict.check) for health in streams.values() for verdict in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
-        if self._kept is not None:
-            for gone in self._kept.keys() - streams.keys():
-                del self._kept[gone]
         return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
 
     def _evaluate_group(
@@ -261,12 +253,12 @@ class HealthMonitor:
                 return probe(spec, services, checks, sized=is_due(spec.name, newest, now))
 
             results = dict(zip(names, of_each(probed_one, specs), strict=True))
-            batches = store.batches.windows(names, self._look_back, self._kept)
+            batches = store.batches.windows(names, self._look_back)
             output = [spec for spec in specs if Probed.SKIPPED in probed]
             found = of_each(lambda spec: skipped_of(spec, batches[spec.name]), output)
             skipped = {spec.name: one for spec, one in zip(output, found, strict=True)}
         filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
-        batches |= store.batches.windows(filled, self._look_back, self._kept)
+        batches |= store.batches.windows(filled, self._look_back)
         older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()

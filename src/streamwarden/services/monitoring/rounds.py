@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamwarden.adapters.store import Store
-    from streamwarden.adapters.store.history.compact_rows import KeptBatches
     from streamwarden.config.loading import Catalog
     from streamwarden.errors import ConfigError
     from streamwarden.health.thresholds import Thresholds
@@ -96,16 +95,12 @@ def run_round(
     by: Evaluator,
     surroundings: Surroundings | None = None,
     *,
-    kept: KeptBatches | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Round:
     """Judge every stream now, update all incidents, record the round, and request the dead man's switch.
 
     A round that fails leaves no record and does not request the switch. Raises ConfigError for a broken thresholds
     file, StoreError.
-
-    Args:
-        kept: what the rounds of a process that runs many of them pass on to the next one.
     """
     around = surroundings or Surroundings()
     now, store = clock(), place.store
@@ -113,7 +108,7 @@ def run_round(
     follow_files(store, catalog, partial(_runs, place), now)
     failures = len(catalog.broken) + _follow_drills(place, around, now) + _follow_airflow(store, by, around, now)
     with around.publish(sorted({name for spec in catalog.streams.values() for name in spec.connections})):
-        monitor = HealthMonitor(store, thresholds=place.thresholds(), paused=partial(_is_paused, around), kept=kept)
+        monitor = HealthMonitor(store, thresholds=place.thresholds(), paused=partial(_is_paused, around))
         evaluation = monitor.evaluate(catalog.streams.values(), now)
     failures += sum(len(health.problems) for health in evaluation.streams.values())
     record = EvaluationRecord(

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.compact import KEPT, KEPT_PREFIX
-from streamwarden.adapters.store.history.compact_rows import KeptBatches, compact_batches
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Batch, Measurement
+from streamwarden.health.window import Measurement
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from support.streams.health_windows import recorded, report, window
@@ -156,64 +155,25 @@ class History:
         self.now += self.draw.choice([60, 900, 7200])
 
 
-def compared(seed: int, tmp_path: Path, store: Store, store_url: str) -> tuple[list[str], int]:
-    """One evaluator judges each round, from compact reports, and keeps what it has parsed. The other one is new in each
-    round, with a copy of the store in which no report has a compact form. Returns what happened before the rounds in
-    which the verdicts, or what both stores have of them, differ; and how many verdicts are CRITICAL."""
+@pytest.mark.parametrize("seed", range(6))
+def test_any_history_is_judged_alike(seed: int, tmp_path: Path, store: Store, store_url: str) -> None:
+    """One evaluator judges each round, from compact reports. The other one is new in each round, with a copy of the
+    store in which no report has a compact form. All verdicts, and what both stores have of them, are the same."""
     stream, store_path = Stream(tmp_path, store), Path(store_url.removeprefix("sqlite:///"))
     stream.drive(me())
     history = History(stream, store_path, random.Random(seed))
-    kept: KeptBatches = {}
-    alarms, different = 0, []
+    warm = HealthMonitor(store)
+    alarms = 0
     for number in range(ROUNDS):
         what = history.happen()
         copy = without_compact_reports(store_path, tmp_path / f"{number}.db")
         with Store(f"sqlite:///{copy}") as other:
             fresh = HealthMonitor(other).evaluate([stream.spec], history.now)
-            again = HealthMonitor(store, kept=kept).evaluate([stream.spec], history.now)
-            if again.verdicts != fresh.verdicts or store.verdicts.latest() != other.verdicts.latest():
-                different.append(what)
-        alarms += sum(verdict.status is Status.CRITICAL for verdict in again.verdicts)
-    return different, alarms
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_any_history_is_judged_alike(seed: int, tmp_path: Path, store: Store, store_url: str) -> None:
-    """With late reports, a second run of a batch, deleted rows, restores, another query and steps of the clock."""
-    different, alarms = compared(seed, tmp_path, store, store_url)
-    assert different == []
+            again = warm.evaluate([stream.spec], history.now)
+            assert again.verdicts == fresh.verdicts, what
+            assert store.verdicts.latest() == other.verdicts.latest(), what
+            alarms += sum(verdict.status is Status.CRITICAL for verdict in again.verdicts)
     assert alarms, "the history is one in which something can be judged"
-
-
-def test_the_comparison_notices_batches_that_are_kept_by_their_number(
-    tmp_path: Path, store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Negative control: a report that comes late, or for a second run, is not noticed by the number of its batch."""
-    numbered: dict[tuple[str, int], Batch] = {}
-
-    def by_number(stream: str, rows: Iterable[Sequence[Any]], kept: KeptBatches) -> tuple[Batch, ...]:
-        found = compact_batches(stream, rows)
-        return tuple(numbered.setdefault((batch.query_id, batch.batch_id), batch) for batch in found)
-
-    monkeypatch.setattr("streamwarden.adapters.store.history.batches.kept_batches", by_number)
-    different, _ = compared(0, tmp_path, store, store_url)
-    assert different
-
-
-def test_a_batch_that_is_the_same_again_is_not_parsed_again(tmp_path: Path, store: Store) -> None:
-    """Of a stream that is judged no longer, nothing is kept."""
-    stream, kept = Stream(tmp_path, store), KeptBatches()
-    stream.run(range(20))
-    monitor = HealthMonitor(store, kept=kept)
-    monitor.evaluate([stream.spec], T0)
-    before = list(kept["orders"].values())
-    stream.run(range(20, 22), until=T0 + 20)
-    monitor.evaluate([stream.spec], T0 + 60)
-    after = list(kept["orders"].values())
-    assert [id(batch) for batch in after[:20]] == [id(batch) for batch in before]
-    assert len(after) == 22
-    monitor.evaluate([], T0 + 120)
-    assert kept == {}
 
 
 def test_the_comparison_notices_a_compact_form_that_is_not_that_of_the_report(

@@ -9,13 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Repository, upsert
-from streamwarden.adapters.store.history.compact_rows import (
-    COMPACT,
-    KeptBatches,
-    compact_batches,
-    kept_batches,
-    newest_of_stream,
-)
+from streamwarden.adapters.store.history.compact_rows import COMPACT, compact_batches, newest_of_stream
 from streamwarden.adapters.store.history.merging import BatchRow, StoredReport, from_progress, merge, to_batch
 from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.adapters.store.history.rollup_hours import horizon, mark_unrolled
@@ -171,18 +165,13 @@ class SqlBatchRepository(Repository):
         rows = self._rows(batches.select().where(batches.c.stream == stream).order_by(*newest).limit(limit))
         return tuple(to_batch(_read(row)) for row in reversed(rows))
 
-    def windows(
-        self, streams: Sequence[str], limit: int = 300, kept: KeptBatches | None = None
-    ) -> dict[str, tuple[Batch, ...]]:
-        """`window` of many streams in one transaction, with compact reports. `kept`: what this call may take from the
-        one before, and keeps for the next one."""
+    def windows(self, streams: Sequence[str], limit: int = 300) -> dict[str, tuple[Batch, ...]]:
+        """`window` of many streams in one transaction, with compact reports."""
         query = newest_of_stream(limit)
         rows = self._database.read(
             lambda connection: {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
         )
-        if kept is None:
-            return {stream: compact_batches(stream, reversed(rows[stream])) for stream in streams}
-        return {stream: kept_batches(stream, reversed(rows[stream]), kept) for stream in streams}
+        return {stream: compact_batches(stream, reversed(rows[stream])) for stream in streams}
 
     def first_of_runs(self, stream: str, runs: Sequence[str]) -> dict[str, Progress]:
         """Run id -> report of its first batch, of those of `runs` that the store still has."""

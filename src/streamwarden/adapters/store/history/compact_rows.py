@@ -12,10 +12,6 @@ from streamwarden.adapters.store.tables import batches
 from streamwarden.health.window import Batch
 from streamwarden.progress import Progress, parse_progress
 
-KeptBatches = dict[str, dict[tuple[Any, ...], Batch]]
-"""Stream -> row -> its batch, of the newest reading of a process that reads the same rows again and again. A row is its
-own key, with all its text: one that changed, in whatever way, is another row."""
-
 _IS_COMPACT: Final = batches.c.compact_at == batches.c.started_at
 
 COMPACT: Final = (
@@ -42,15 +38,6 @@ def newest_of_stream(limit: int) -> sa.Select[Any]:
 def compact_batches(stream: str, rows: Iterable[Sequence[Any]]) -> tuple[Batch, ...]:
     """The batches of these rows of `COMPACT`, in their order. Raises ProgressError."""
     return tuple([_batch(stream, row) for row in rows])
-
-
-def kept_batches(stream: str, rows: Iterable[Sequence[Any]], kept: KeptBatches) -> tuple[Batch, ...]:
-    """`compact_batches`, of which those that are `kept` are not parsed again. Those of this reading replace them."""
-    before, now = kept.get(stream, {}), dict[tuple[Any, ...], Batch]()
-    for key in map(tuple, rows):
-        now[key] = before.get(key) or _batch(stream, key)
-    kept[stream] = now
-    return tuple(now.values())
 
 
 def _batch(stream: str, row: Sequence[Any]) -> Batch:

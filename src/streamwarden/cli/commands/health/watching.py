@@ -22,7 +22,6 @@ from streamwarden.services.workspace import Workspace
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.store.history.compact_rows import KeptBatches
     from streamwarden.services.monitoring.rounds import Round
     from streamwarden.services.notifying.sending import SendReport
 
@@ -47,12 +46,11 @@ def watch(
     if once:
         return Exit.BAD if _round(space).refused else Exit.OK
     stop = threading.Event()
-    kept: KeptBatches = {}
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     while not stop.is_set():
         began = time.monotonic()
-        _surviving_round(space, kept)
+        _surviving_round(space)
         stop.wait(max(0.0, began + seconds - time.monotonic()))
     say("watching ended")
     return Exit.OK
@@ -72,24 +70,24 @@ def _seconds(interval: str) -> float:
     return seconds
 
 
-def _surviving_round(space: Workspace, kept: KeptBatches) -> None:
+def _surviving_round(space: Workspace) -> None:
     """One round. Errors are printed, and the next round is tried all the same."""
     try:
-        _round(space, kept)
+        _round(space)
     except StreamwardenError as error:
         say(f"{_now()} [red]not evaluated:[/] {text(error)}")
     except Exception:
         say(f"{_now()} [red]not evaluated, because of a defect of Streamwarden:[/]\n{text(traceback.format_exc())}")
 
 
-def _round(space: Workspace, kept: KeptBatches | None = None) -> SendReport:
+def _round(space: Workspace) -> SendReport:
     from streamwarden.health.evaluations import Evaluator
     from streamwarden.services.monitoring.rounds import run_round
     from streamwarden.services.notifying.notifiers import apprise_channels
     from streamwarden.services.notifying.watching import notify, surroundings, usable_settings
 
     settings, broken = usable_settings(space.project)
-    done = run_round(space, Evaluator.WATCH, surroundings(settings), kept=kept)
+    done = run_round(space, Evaluator.WATCH, surroundings(settings))
     report = notify(space, apprise_channels(), settings, time.time(), broken=broken)
     say(f"{_now()} {_summary(done, report)}")
     say_refused(report)
