@@ -256,10 +256,9 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
     """Checkpoint, output, input and quarantine of a stream are apart, and none is in a folder of Streamwarden."""
     problems = []
     places = [(key, path, Place.of(path)) for key, path in locations(spec).items()]
-    reserved_paths = [(name, str(data / name)) for name in RESERVED_FOLDERS]
+    own = [(name, str(data / name)) for name in RESERVED_FOLDERS]
     if spec.data_url:
-        reserved_paths.append((SAVEPOINTS, DataUrl(spec.data_url).place(SAVEPOINTS)))
-    own = [(name, reserved, Place.of(reserved)) for name, reserved in reserved_paths]
+        own.append((SAVEPOINTS, DataUrl(spec.data_url).place(SAVEPOINTS)))
     for index, (key, path, place) in enumerate(places):
         for other_key, other_path, other in places[:index]:
             if place.meets(other) and not _holds_queries(key, place, other_key, other):
@@ -272,7 +271,8 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
                         next_step="give it a separate folder",
                     )
                 )
-        for name, reserved, other in own:
+        for name, reserved in own:
+            other = Place.of(reserved)
             if place.meets(other) and key[0] != name:  # `savepoints.folder` may say what the default says
                 observed = f"{show(path)} {place.relation(other)} {reserved}, which Streamwarden itself writes to"
                 problems.append(Problem(key=key, observed=observed, allowed="a folder outside it"))

@@ -8,7 +8,6 @@ that a job imports are not read.
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
@@ -38,12 +37,8 @@ _CLEARS: Final = frozenset({"clear", "removeKey", "remove", "deleteIfExists"})
 _STATE: Final = re.compile(r"^[^\S\n]*(?:#+[^\S\n]*)?State\b.*(:|$)", re.MULTILINE)
 
 
-@lru_cache(maxsize=256)
 def read_job(path: str, text: str) -> JobFacts:
-    """Read facts on state, sinks and queries from a job's text. Never raises: the facts name the problem.
-
-    The facts of the last few hundred texts are kept: many streams may share a job.
-    """
+    """Read facts on state, sinks and queries from a job's text. Never raises: the facts name the problem."""
     try:
         tree = ast.parse(text, filename=PurePath(path).name)
         module = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
