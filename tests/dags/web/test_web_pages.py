@@ -107,6 +107,7 @@ def test_a_program_reads_the_same(server: TestClient) -> None:
         "unit": "bytes",
         "shown": "6 GB",
         "limits": "warning from 1 GB, critical above 5 GB",
+        "share": 1.2,
         "reason": "",
         "advice": "",
         "at": 0,

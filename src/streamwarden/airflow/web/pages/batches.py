@@ -10,6 +10,7 @@ from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.access import QueryName, StreamDep
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.airflow.web.stream_head import head
 from streamwarden.airflow.web.words.batches import lines
 from streamwarden.lifecycle.queries import identity
 
@@ -33,6 +34,7 @@ def batches(
         request,
         "stream_batch_lines.html" if part == "batches" else "stream_batches.html",
         row=row,
+        head=head(space, user, row, rows),
         stream=stream,
         query=query,
         queries=[other for other in rows if other.is_query],
