@@ -35,6 +35,10 @@ class Measurement:
     source: str
 
 
+TAKEN_BACK: Final = ".before-"
+"""In the query id of a batch that a restore took back, followed by the stamp of the restore."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One micro-batch of one query, as stored.
@@ -50,6 +54,11 @@ class Batch:
     planned_at: float | None = None
     committed_at: float | None = None
     progress: Progress | None = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether no restore took it back."""
+        return TAKEN_BACK not in self.query_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

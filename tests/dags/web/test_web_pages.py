@@ -25,6 +25,7 @@ from support.airflow.harness import wait_for
 from support.airflow.known_dags import know
 from support.airflow.web_fleet import EVIL, driver, fill
 from support.airflow.web_server import bearer, served
+from support.streams.health_windows import report
 
 BUTTON = re.compile(r"(<button[^>]*data-action=[^>]*>)([^<]*)</button>")
 
@@ -44,6 +45,23 @@ def test_the_fleet_says_what_became_of_a_stream_and_who_did_it(server: TestClien
     assert "6\N{NO-BREAK SPACE}GB" in counted
     assert "DEVIATED" in counted
     assert "stopped by ann: the disk moves" in text
+
+
+def test_the_batches_of_a_stream_have_a_tab(server: TestClient) -> None:
+    """Newest first, the slowest marked; a stream of several queries has those of each."""
+    store = shared_workspace.opened().store
+    for number in range(6):
+        slow = {"batchDuration": 9000 if number == 2 else 1000}
+        store.batches.upsert_progress("halted", report(batch=number, at=time.time() + number, top=slow))
+    text = server.get(f"{PAGES}/streams/halted/batches", headers=bearer("VIEWER")).text
+    assert re.findall(r'<th scope="row" class="right">(\d+)', text) == ["5", "4", "3", "2", "1", "0"]
+    assert re.search(r'>2<div class="why ">the slowest of these<', text)
+    part = server.get(f"{PAGES}/streams/halted/batches?part=batches", headers=bearer("VIEWER")).text
+    assert "<html" not in part
+    of_pair = server.get(f"{PAGES}/streams/pair/batches", headers=bearer("VIEWER")).text
+    assert "Each query of this stream has batches of its own" in of_pair
+    assert "batches?query=left" in of_pair
+    assert server.get(f"{PAGES}/streams/pair/batches?query=none", headers=bearer("VIEWER")).status_code == 404
 
 
 def test_the_fleet_is_searched_filtered_and_sorted_by_the_server(server: TestClient) -> None:
@@ -109,6 +127,7 @@ def test_a_program_reads_the_same(server: TestClient) -> None:
         "unit": "bytes",
         "shown": "6 GB",
         "limits": "warning from 1 GB, critical above 5 GB",
+        "share": 1.2,
         "reason": "",
         "advice": "",
         "at": 0,

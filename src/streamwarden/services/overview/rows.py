@@ -73,6 +73,9 @@ class Metric(Model):
     """`value` for a person"""
     limits: str
     """the two thresholds in force"""
+    share: float | None = None
+    """`value` by the critical threshold: 1 at the threshold. None without a value, and for a check to which less is
+    worse"""
     reason: Text
     advice: Text
     at: float
@@ -296,10 +299,17 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
         unit=verdict.unit,
         shown=ValueUnit(verdict.unit).show_beside(near, value) if value is not None and verdict.unit in _UNITS else "",
         limits=check.limits_text(limits) if check else "",
+        share=_share(value, check, limits),
         reason=verdict.reason,
         advice=verdict.advice,
         at=verdict.at,
     )
+
+
+def _share(value: float | None, check: Check | None, limits: Mapping[str, float]) -> float | None:
+    if value is None or check is None or not check.more_is_worse or limits["critical"] <= 0:
+        return None
+    return value / limits["critical"]
 
 
 def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:

@@ -15,7 +15,7 @@ from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.adapters.store.history.rollup_hours import horizon, mark_unrolled
 from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import batches, hourly, state_operators
-from streamwarden.health.window import Batch
+from streamwarden.health.window import TAKEN_BACK, Batch
 from streamwarden.progress import OperatorProgress, Progress
 
 _CHUNK: Final = 200
@@ -29,9 +29,7 @@ _BATCH: Final = batches.select().where(
 )
 _HELD_BATCH: Final = _BATCH.with_for_update()
 _DONE: Final = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
-_TAKEN_BACK: Final = ".before-"
-"""In the query id of a batch that a restore took back, followed by the stamp of the restore."""
-STANDS: Final = batches.c.query_id.not_like(f"%{_TAKEN_BACK}%")
+STANDS: Final = batches.c.query_id.not_like(f"%{TAKEN_BACK}%")
 """Batches that no restore took back."""
 _OLDEST: Final = batches.alias("oldest")
 _FIRST_AT: Final = sa.select(sa.func.min(_OLDEST.c.at)).where(_OLDEST.c.stream == batches.c.stream).scalar_subquery()
@@ -148,7 +146,7 @@ class SqlBatchRepository(Repository):
         Args:
             stamp: names the restore.
         """
-        taken = f"{query_id}{_TAKEN_BACK}{stamp}"
+        taken = f"{query_id}{TAKEN_BACK}{stamp}"
 
         def rename(connection: Connection) -> int:
             changed = 0

@@ -14,6 +14,7 @@ from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.airflow.web.state import details
 from streamwarden.airflow.web.state.offers import offers
+from streamwarden.airflow.web.stream_head import head
 from streamwarden.lifecycle.queries import identity
 from streamwarden.services.state.looks import Looks
 from streamwarden.services.state.requested.assignments import Assignments
@@ -49,6 +50,7 @@ def state(
         request,
         _PARTS.get(part, "stream_state.html"),
         row=row,
+        head=head(space, user, row, rows),
         stream=stream,
         query=query,
         queries=[other for other in rows if other.is_query],

@@ -10,10 +10,10 @@ from fastapi.responses import RedirectResponse, Response
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web import readable_drills, readable_fleet, stream_details
-from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep, allowed, allowed_of
+from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep, allowed
 from streamwarden.airflow.web.rendering import page
-from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
-from streamwarden.airflow.web.words.verbs import verbs
+from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.airflow.web.stream_head import head
 from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.check_relations import DRILL
 from streamwarden.health.incidents.consequences import folded, grouped
@@ -31,7 +31,6 @@ router = APIRouter()
 
 RANGES: Final = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800, "90d": 7776000}
 """Name -> seconds of the ranges that can be chosen."""
-VERBS: Final = ("start_stream", "stop_stream", "restart_stream")
 EVENTS: Final = 50
 """Newest events that are shown."""
 PAST: Final = 20
@@ -62,6 +61,7 @@ def stream(
         charts=not part,
         now=at,
         row=row,
+        head=head(space, user, row, rows),
         stream=stream,
         queries=[other for other in rows if other.is_query],
         query=query,
@@ -71,17 +71,14 @@ def stream(
         alarms=_alarms(row),
         told=told_by(row.state),
         advised=_advised(space, row.stream),
-        verbs=verbs(next(other.state for other in rows if not other.is_query)),
-        may=allowed_of(VERBS, user, "POST"),
         drills=() if part else readable_drills.configured(space, user, at, stream),
-        audits=_audits(space, stream, user),
         changes=allowed(row.dag_id, user, "PUT"),
         declaration=stream_details.declaration(space, stream),
         **_of_part(space, row, rows, part),
     )
 
 
-_PARTS: Final = {"live": "stream_live.html", "happened": "stream_happened.html"}
+_PARTS: Final = {"head": "stream_head.html", "live": "stream_live.html", "happened": "stream_happened.html"}
 
 
 def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: str) -> dict[str, Any]:
@@ -90,7 +87,7 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
     Args:
         rows: of the stream and its queries: the stream's page has the incidents of all of them.
     """
-    if part == "live":
+    if part in ("head", "live"):
         return {}
     stream = owner(row.stream)
     events = history(space.store, stream, time.time() - RANGES["7d"])
@@ -120,14 +117,6 @@ def _advised(space: Workspace, stream: str) -> dict[str, Incident]:
     """The open incidents of settings that cost too much, by the health check that judges the same."""
     incidents = space.store.incidents.open(stream)
     return {str(found.evidence.get("cures")): found for found in incidents if found.status is Status.ADVICE}
-
-
-def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
-    """Whether `user` may run the audit of this stream; None: it has no DAG, or `user` may not read it."""
-    spec, dag_id = catalogs().newest(space).catalog.streams.get(stream), f"audit_{stream}"
-    if spec is None or spec.audit.schedule is None or not allowed(dag_id, user):
-        return None
-    return allowed(dag_id, user, "POST")
 
 
 @router.get("/streams/{stream}/advice")
