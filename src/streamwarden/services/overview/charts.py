@@ -112,6 +112,26 @@ def _lag(report: Progress) -> float | None:
 
 CHARTS: Final = (
     Chart(
+        name="backlog",
+        title="Backlog",
+        unit="seconds",
+        check="backlog",
+        lines=(_measurement("work that waits", series.BACKLOG_SECONDS),),
+    ),
+    Chart(
+        name="rates",
+        title="Rows a second",
+        unit="rows/s",
+        lines=(
+            Source(name="in", of_reports=_of(lambda report: report.input_rows_per_second), of_hours=rolled.rows_in),
+            Source(
+                name="processed",
+                of_reports=_of(lambda report: report.processed_rows_per_second),
+                of_hours=rolled.rows_processed,
+            ),
+        ),
+    ),
+    Chart(
         name="state_size",
         title="State size",
         unit="bytes",
@@ -122,6 +142,18 @@ CHARTS: Final = (
                 of_reports=lambda _, reports: [float(size) for _, size in series.state_bytes(reports)],
                 of_hours=rolled.mean(series.STATE_BYTES),
             ),
+        ),
+    ),
+    Chart(
+        name="batch_time",
+        title="Where a batch spends its time",
+        unit="seconds",
+        stacked=True,
+        lines=(
+            _milliseconds("planning", lambda report: report.planning_ms, Rolled.PLANNING),
+            Source(name="processing and sink", of_reports=_processing, of_hours=rolled.processing),
+            Source(name="state commit", of_reports=_state_commit, of_hours=rolled.state_commit),
+            _milliseconds("logs", lambda report: report.logs_ms, Rolled.LOGS),
         ),
     ),
     Chart(
@@ -173,42 +205,10 @@ CHARTS: Final = (
         lines=(_measurement("memory", series.MEMORY_BYTES),),
     ),
     Chart(
-        name="rates",
-        title="Rows a second",
-        unit="rows/s",
-        lines=(
-            Source(name="in", of_reports=_of(lambda report: report.input_rows_per_second), of_hours=rolled.rows_in),
-            Source(
-                name="processed",
-                of_reports=_of(lambda report: report.processed_rows_per_second),
-                of_hours=rolled.rows_processed,
-            ),
-        ),
-    ),
-    Chart(
-        name="backlog",
-        title="Backlog",
-        unit="seconds",
-        check="backlog",
-        lines=(_measurement("work that waits", series.BACKLOG_SECONDS),),
-    ),
-    Chart(
         name="watermark_lag",
         title="Watermark behind the clock",
         unit="seconds",
         lines=(Source(name="lag", of_reports=_of(_lag), of_hours=rolled.mean(Rolled.WATERMARK_LAG)),),
-    ),
-    Chart(
-        name="batch_time",
-        title="Where a batch spends its time",
-        unit="seconds",
-        stacked=True,
-        lines=(
-            _milliseconds("planning", lambda report: report.planning_ms, Rolled.PLANNING),
-            Source(name="processing and sink", of_reports=_processing, of_hours=rolled.processing),
-            Source(name="state commit", of_reports=_state_commit, of_hours=rolled.state_commit),
-            _milliseconds("logs", lambda report: report.logs_ms, Rolled.LOGS),
-        ),
     ),
     Chart(
         name="batch_duration",
@@ -230,6 +230,9 @@ CHARTS: Final = (
     ),
 )
 
+
+FIRST: Final = tuple(chart.name for chart in CHARTS[:4])
+"""The charts that say whether a stream keeps up and will hold."""
 
 _MEASURED: Final = tuple(line.measurement for chart in CHARTS for line in chart.lines if line.measurement)
 _ROLLED: Final = (*rolled.NAMES, *_MEASURED)

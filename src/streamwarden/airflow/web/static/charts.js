@@ -185,8 +185,8 @@
       ask(place.dataset.incidents),
     ]);
     const opened = incidents.map((each) => ({ kind: "incident", at: each.opened_at, why: `${each.check}: ${each.reason}` }));
-    const only = place.dataset.only;
-    if (only) found.charts = found.charts.filter((chart) => chart.name === only);
+    const only = place.dataset.only?.split(" ");
+    if (only) found.charts = found.charts.filter((chart) => only.includes(chart.name));
     const drawn = [...events, ...opened].filter(({ kind }) => kind in MARKS).sort((one, other) => one.at - other.at);
     return [found, drawn];
   }
