@@ -305,7 +305,7 @@ def asked(base: str, headers: dict[str, str], requests: int) -> list[tuple[str, 
         "/api/v1/drills",
         "/?part=fleet",
         "/streams/stream_0001?part=live",
-        "/streams/stream_0001?part=happened",
+        "/streams/stream_0001/history?part=history",
     )
     found = []
     with httpx.Client(headers=headers, timeout=60) as client:

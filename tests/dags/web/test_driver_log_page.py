@@ -168,7 +168,7 @@ def test_who_may_not_read_the_logs_of_tasks_reads_no_log_of_a_driver(
 def test_the_page_of_a_stream_offers_the_log_of_each_driver(streams: Streams) -> None:
     for name in ("counted-1", "counted-2"):
         streams.driver(name, "words of the driver\n")
-    text = streams.client.get(f"{PAGES}/streams/counted?part=happened", headers=bearer("VIEWER")).text
+    text = streams.client.get(f"{PAGES}/streams/counted/history", headers=bearer("VIEWER")).text
     for name in ("counted-1", "counted-2"):
         assert f'data-url="{PAGES}/streams/counted/drivers/{name}/log"' in text
     assert "words of the driver" not in text  # it is read when a person opens it

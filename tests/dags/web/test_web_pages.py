@@ -244,7 +244,7 @@ def test_a_living_driver_that_serves_sparks_ui_is_linked_to_it(tmp_path: Path, u
         space.store.drivers.event(DriverEvent(driver_id="counted-3", at=1.0, kind=UI_SERVED, detail={"url": url}))
 
     with served(tmp_path, filled) as client:
-        text = client.get(f"{PAGES}/streams/counted?part=happened", headers=bearer("VIEWER")).text
+        text = client.get(f"{PAGES}/streams/counted/history?part=history", headers=bearer("VIEWER")).text
     assert (f'<a href="{url}"' in text) is linked
     assert ("Spark’s UI" in text) is linked
 
@@ -263,9 +263,9 @@ def test_the_page_of_a_stream_has_the_incidents_of_its_queries_and_that_of_a_que
             text = client.get(f"{PAGES}/streams/{address}", headers=bearer("VIEWER")).text
             return sorted(re.findall(r"(\w+) keeps too much", text))
 
-        assert shown("pair?part=happened") == ["left", "right"]
-        assert shown("pair?part=happened&query=right") == ["right"]
-        assert shown("counted?part=happened") == []
+        assert shown("pair/incidents?part=incidents") == ["left", "right"]
+        assert shown("pair/incidents?part=incidents&query=right") == ["right"]
+        assert shown("counted/incidents?part=incidents") == []
 
 
 def test_a_program_finds_the_drill_that_a_run_of_its_dag_is(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_command_that_a_page_replaces_is_a_link_to_it(command: str, path: str,
 
 
 @pytest.mark.parametrize(
-    "code", ["streamwarden start NAME", "streamwarden inspect orders", "streamwarden start ../x", "minBatches: 3"]
+    "code", ["streamwarden start NAME", "streamwarden lint orders", "streamwarden start ../x", "minBatches: 3"]
 )
 def test_any_other_text_between_backticks_is_code(code: str) -> None:
     _, shown, _ = pieces(f"`{code}`")

@@ -83,10 +83,14 @@ def readable_stream(stream: StreamName, user: GetUserDep) -> str:
 
 def stream_with_logs(stream: StreamName, user: GetUserDep) -> str:
     """The stream of the URL, for a user who may also read the logs of its tasks, where Airflow shows the driver's."""
-    dag_id = f"{PREFIX}{readable_stream(stream, user)}"
-    if not allowed_of([dag_id], user, entity=DagAccessEntity.TASK_LOGS):
-        raise HTTPException(403, f"you may not read the logs of the tasks of the DAG {dag_id}")
+    if not may_read_logs(readable_stream(stream, user), user):
+        raise HTTPException(403, f"you may not read the logs of the tasks of the DAG {PREFIX}{stream}")
     return stream
+
+
+def may_read_logs(stream: str, user: Any) -> bool:
+    """Whether `user` may read the logs of the tasks of the stream's DAG, where Airflow shows the driver's."""
+    return bool(allowed_of([f"{PREFIX}{stream}"], user, entity=DagAccessEntity.TASK_LOGS))
 
 
 def changeable_stream(stream: StreamName, user: GetUserDep) -> str:

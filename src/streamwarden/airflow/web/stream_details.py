@@ -90,13 +90,16 @@ def drivers(space: Workspace, stream: str, since: float) -> tuple[list[DriverRec
     return records, ui_address(store.events(records[0].driver_id)) if lives else None
 
 
-def end_of(space: Workspace, stream: str, driver_id: str) -> SeenLog:
-    """The end of a driver's log as it is now. Raises HTTPException with 404 if the stream had no such driver."""
+def end_of(space: Workspace, stream: str, driver_id: str, count: int = LINES) -> SeenLog:
+    """The last `count` lines of a driver's log as it is now.
+
+    Raises HTTPException with 404 if the stream had no such driver.
+    """
     record = space.store.drivers.get(driver_id)
     if record is None or record.stream != stream:
         raise HTTPException(404, f"there is no such driver of {stream}")
     try:
-        return SeenLog(record.folder, end_of_log(record, LINES, most=LOG_BYTES))
+        return SeenLog(record.folder, end_of_log(record, count, most=LOG_BYTES))
     except ProcessError as error:
         return SeenLog(record.folder, (), str(error))
 

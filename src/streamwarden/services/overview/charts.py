@@ -16,6 +16,7 @@ from streamwarden.health.thresholds import Thresholds
 from streamwarden.progress import Progress
 from streamwarden.services.overview import rolled
 from streamwarden.services.overview.models import Model, attributes
+from streamwarden.services.overview.parts import Parts, by_operator, lag_by_partition, lines_of
 from streamwarden.services.overview.rolled import Numbers, OfHours
 from streamwarden.stream.spec import StreamSpec
 
@@ -65,14 +66,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """The declaration of a chart; `check`: the check whose limits are drawn in it."""
+    """The declaration of a chart.
+
+    Args:
+        check: the check whose limits are drawn in it.
+        parts: a line for each part that the reports name, beside `lines`. It ends where batches are not kept any more.
+    """
 
     name: str
     title: str
     unit: str
-    lines: tuple[Source, ...]
+    lines: tuple[Source, ...] = ()
     check: str | None = None
     stacked: bool = False
+    parts: Parts | None = None
 
 
 def _of(read: Callable[[Progress], float | None]) -> Values:
@@ -112,6 +119,26 @@ def _lag(report: Progress) -> float | None:
 
 CHARTS: Final = (
     Chart(
+        name="backlog",
+        title="Backlog",
+        unit="seconds",
+        check="backlog",
+        lines=(_measurement("work that waits", series.BACKLOG_SECONDS),),
+    ),
+    Chart(
+        name="rates",
+        title="Rows a second",
+        unit="rows/s",
+        lines=(
+            Source(name="in", of_reports=_of(lambda report: report.input_rows_per_second), of_hours=rolled.rows_in),
+            Source(
+                name="processed",
+                of_reports=_of(lambda report: report.processed_rows_per_second),
+                of_hours=rolled.rows_processed,
+            ),
+        ),
+    ),
+    Chart(
         name="state_size",
         title="State size",
         unit="bytes",
@@ -122,6 +149,18 @@ CHARTS: Final = (
                 of_reports=lambda _, reports: [float(size) for _, size in series.state_bytes(reports)],
                 of_hours=rolled.mean(series.STATE_BYTES),
             ),
+        ),
+    ),
+    Chart(
+        name="batch_time",
+        title="Where a batch spends its time",
+        unit="seconds",
+        stacked=True,
+        lines=(
+            _milliseconds("planning", lambda report: report.planning_ms, Rolled.PLANNING),
+            Source(name="processing and sink", of_reports=_processing, of_hours=rolled.processing),
+            Source(name="state commit", of_reports=_state_commit, of_hours=rolled.state_commit),
+            _milliseconds("logs", lambda report: report.logs_ms, Rolled.LOGS),
         ),
     ),
     Chart(
@@ -173,42 +212,10 @@ CHARTS: Final = (
         lines=(_measurement("memory", series.MEMORY_BYTES),),
     ),
     Chart(
-        name="rates",
-        title="Rows a second",
-        unit="rows/s",
-        lines=(
-            Source(name="in", of_reports=_of(lambda report: report.input_rows_per_second), of_hours=rolled.rows_in),
-            Source(
-                name="processed",
-                of_reports=_of(lambda report: report.processed_rows_per_second),
-                of_hours=rolled.rows_processed,
-            ),
-        ),
-    ),
-    Chart(
-        name="backlog",
-        title="Backlog",
-        unit="seconds",
-        check="backlog",
-        lines=(_measurement("work that waits", series.BACKLOG_SECONDS),),
-    ),
-    Chart(
         name="watermark_lag",
         title="Watermark behind the clock",
         unit="seconds",
         lines=(Source(name="lag", of_reports=_of(_lag), of_hours=rolled.mean(Rolled.WATERMARK_LAG)),),
-    ),
-    Chart(
-        name="batch_time",
-        title="Where a batch spends its time",
-        unit="seconds",
-        stacked=True,
-        lines=(
-            _milliseconds("planning", lambda report: report.planning_ms, Rolled.PLANNING),
-            Source(name="processing and sink", of_reports=_processing, of_hours=rolled.processing),
-            Source(name="state commit", of_reports=_state_commit, of_hours=rolled.state_commit),
-            _milliseconds("logs", lambda report: report.logs_ms, Rolled.LOGS),
-        ),
     ),
     Chart(
         name="batch_duration",
@@ -228,8 +235,42 @@ CHARTS: Final = (
             ),
         ),
     ),
+    Chart(
+        name="operator_rows",
+        title="Rows of state by operator",
+        unit="rows",
+        parts=by_operator(lambda operator: operator.rows_total),
+    ),
+    Chart(
+        name="operator_updates",
+        title="Rows of state updated in a batch",
+        unit="rows",
+        parts=by_operator(lambda operator: operator.rows_updated),
+    ),
+    Chart(
+        name="operator_removals",
+        title="Rows of state removed in a batch",
+        unit="rows",
+        parts=by_operator(lambda operator: operator.rows_removed),
+    ),
+    Chart(
+        name="operator_dropped",
+        title="Rows dropped as late in a batch",
+        unit="rows",
+        parts=by_operator(lambda operator: operator.rows_dropped_by_watermark),
+    ),
+    Chart(
+        name="operator_memory",
+        title="Memory of the state by operator",
+        unit="bytes",
+        parts=by_operator(lambda operator: operator.memory_used_bytes),
+    ),
+    Chart(name="partition_lag", title="Lag by partition", unit="rows", parts=lag_by_partition),
 )
 
+
+FIRST: Final = tuple(chart.name for chart in CHARTS[:4])
+"""The charts that say whether a stream keeps up and will hold."""
 
 _MEASURED: Final = tuple(line.measurement for chart in CHARTS for line in chart.lines if line.measurement)
 _ROLLED: Final = (*rolled.NAMES, *_MEASURED)
@@ -269,10 +310,17 @@ def chart_data(
             Line(name=new.name, at=(*at, *new.at), values=(*values, *new.values))
             for values, new in zip(before, recent, strict=True)
         ]
+        lines += _of_parts(chart, reports)
         own = limits.of(chart.check) if chart.check else {}
         shown = attributes(chart) | {"lines": tuple(lines), "hourly_until": kept if at else None}
         charts.append(ChartData(**shown, warning=own.get("warning"), critical=own.get("critical")))
     return tuple(charts)
+
+
+def _of_parts(chart: Chart, reports: Sequence[Progress]) -> list[Line]:
+    at = tuple(report.at for report in reports)
+    found = lines_of(chart.parts, reports) if chart.parts is not None else ()
+    return [Line(name=name, at=at, values=tuple(values)) for name, values in found]
 
 
 def _reports(store: Store, spec: StreamSpec, since: float, until: float, points: int) -> list[Progress]:

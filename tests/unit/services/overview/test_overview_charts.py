@@ -29,6 +29,8 @@ SPEC = StreamSpec(
     health=HealthSpec(thresholds={"state_size": {"warning": 1e6, "critical": 2e6}}),
 )
 
+PARTED = [chart.name for chart in CHARTS if chart.parts is not None]
+
 
 @pytest.fixture(scope="module")
 def history(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -111,6 +113,19 @@ def test_the_spread_of_the_partitions_is_drawn_now_and_by_the_hour(store: Store)
     assert (recent.warning, recent.critical) == (None, None)  # the check judges a ratio, which no line of bytes shows
 
 
+def test_each_operator_has_a_line_of_its_own(store: Store) -> None:
+    """A batch that does not name one has no value of it."""
+    both = [operator(numRowsTotal=30, memoryUsedBytes=7), operator(numRowsTotal=4, operatorName="dedupe")]
+    for number, operators in enumerate((both, both[:1], both)):
+        at = START + 3000 + 10 * number
+        store.batches.upsert_progress("s", report(2000 + number, at=at, stateOperators=operators))
+    found = charts(store, START + 2990, START + 3030)
+    lines = {line.name: line.values for line in found["operator_rows"].lines}
+    assert lines == {"0 stateStoreSave": (30.0, 30.0, 30.0), "1 dedupe": (4.0, None, 4.0)}
+    assert found["operator_memory"].lines[0].values == (7.0, 7.0, 7.0)
+    assert found["partition_lag"].lines == ()
+
+
 def test_every_chart_goes_on_where_the_batches_are_not_kept_any_more(store: Store) -> None:
     """Their numbers are close to those that were drawn from the batches, and the chart says up to when they are means
     of hours."""
@@ -118,6 +133,8 @@ def test_every_chart_goes_on_where_the_batches_are_not_kept_any_more(store: Stor
     pruned(store, START + KEEP + 2 * HOUR)
     after = charts(store, START - 10 * HOUR, START + 3 * HOUR)
     del after["state_partitions"]  # this store has no measurement of them
+    for name in PARTED:
+        assert after.pop(name).lines == (), "no roll-up has the parts of a report"
     for name, chart in after.items():
         assert chart.hourly_until == START + 2 * HOUR, name
         for line, exact in zip(chart.lines, before[name].lines, strict=True):

@@ -4,11 +4,11 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
 
-from streamwarden.airflow.web.pages import batches, drill_run, drills, fleet, incidents, state, stream
+from streamwarden.airflow.web.pages import drill_run, drills, fleet, incidents, stream
 from streamwarden.airflow.web.rendering import ASSETS, fingerprint
 
 router = APIRouter(include_in_schema=False)
-for page in (fleet, stream, batches, state, incidents, drills, drill_run):  # `/drills/matrix` is no run
+for page in (fleet, stream, incidents, drills, drill_run):  # `/drills/matrix` is no run
     router.include_router(page.router)
 
 _FOR_A_YEAR = "private, max-age=31536000, immutable"

@@ -3,7 +3,10 @@
 (() => {
   const place = document.getElementById("charts");
   if (!place) return;
-  const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
+  const COLOURS = {
+    light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8", "#a3195b", "#4d6370"],
+    dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2", "#ff9ec7", "#b7c4d1"],
+  };
   const MARKS = { // kind of event -> its sign at the top of its line, what the legend says, its colour, its dashes
     launched: ["L", "start", "dim", [4, 3]],
     "stop requested": ["S", "stop", "dim", [1, 3]],
@@ -23,13 +26,16 @@
     bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
     seconds: [[172800, 86400, "d"], [7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [0, 1e-3, "ms"]],
   };
+  const MARGINS = { min_border_left: 62, min_border_right: 10 }; // so that one time is one place in each column
+  const LEVEL = 15; // pixels of a level
   const REACH = 3; // a limit is drawn if it is at most so many times the highest value: otherwise the line would be flat
   const figures = new Map(); // chart -> {the source of each line, the range of values}
   let freshAt; // when the charts were read last
   let sheet; // the document of all charts: models of several documents cannot share a range
   let range; // shared by all charts, so that they zoom and pan together
   let marks = []; // the events that are drawn, oldest first
-  let signs; // the source of their signs, shared by all charts
+  let signs; // the source of their signs, in a lane over all charts
+  let cross; // the line at the time that the mouse points at, in all charts
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const theme = () => document.documentElement.dataset.theme || "light";
@@ -55,7 +61,7 @@
       below,
       value: values.map((value) => shown(value, chart.unit)),
       when: line.at.map(clock),
-      line: line.values.map(() => line.name),
+      line: line.values.map(() => plain(line.name)),
     };
   }
 
@@ -75,8 +81,9 @@
     const plot = Bokeh.Plotting.figure({
       height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: values,
       tools: "xpan,xbox_zoom,reset", toolbar_location: null, background_fill_color: colour("back"),
-      border_fill_color: colour("back"), outline_line_color: colour("line"),
+      border_fill_color: colour("back"), outline_line_color: colour("line"), ...MARGINS,
     });
+    plot.add_tools(new Bokeh.CrosshairTool({ overlay: cross }));
     plot.add_tools(new Bokeh.WheelZoomTool({ dimensions: "width", modifiers: { ctrl: true } }));
     for (const axis of [...plot.xaxis, ...plot.yaxis]) {
       Object.assign(axis, { major_label_text_color: colour("text"), axis_line_color: colour("dim"), major_tick_line_color: colour("dim"), minor_tick_line_color: null });
@@ -99,25 +106,41 @@
       const [, , ink, line_dash] = MARKS[event.kind];
       plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(ink), line_dash, line_width: 1.5 }));
     }
-    plot.extra_y_ranges = { signs: new Bokeh.Range1d({ start: 0, end: 1 }) };
-    const drawn = plot.text({ x: { field: "x" }, y: { field: "y" }, text: { field: "sign" }, source: signs, y_range_name: "signs", text_color: { field: "ink" }, text_font_size: "12px", text_font_style: "bold", text_baseline: "top", text_align: "center", background_fill_color: colour("back"), level: "overlay" });
+  }
+  // What happened, on one line over all charts.
+  function lane() {
+    const box = document.createElement("figure");
+    Object.assign(box, { id: "lane", className: "lane", ariaLabel: "What happened; the tab History has it as a table" });
+    place.append(box);
+    const levels = 1 + Math.max(...signs.data.level);
+    const plot = Bokeh.Plotting.figure({
+      height: 10 + LEVEL * levels, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: new Bokeh.Range1d({ start: -levels + 0.5, end: 0.5 }),
+      tools: "xpan", toolbar_location: null, background_fill_color: colour("soft"), border_fill_color: colour("back"), outline_line_color: null, ...MARGINS,
+    });
+    for (const axis of [...plot.xaxis, ...plot.yaxis]) axis.visible = false;
+    for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = null;
+    plot.add_tools(new Bokeh.CrosshairTool({ overlay: cross }));
+    const drawn = plot.text({ x: { field: "x" }, y: { field: "y" }, text: { field: "sign" }, source: signs, text_color: { field: "ink" }, text_font_size: "12px", text_font_style: "bold", text_baseline: "middle", text_align: "center" });
     plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "mouse", attachment: "below", tooltips: [["", "@what"], ["UTC", "@when"], ["why", "@why"]] }));
+    sheet.add_root(plot);
+    return box;
   }
   // The sign of each event, lower where one stands close before it.
   function signsOf(since, until) {
-    const data = { x: [], y: [], sign: [], ink: [], what: [], when: [], why: [] };
+    const data = { x: [], y: [], level: [], sign: [], ink: [], what: [], when: [], why: [] };
     let [before, level] = [-Infinity, 0];
     for (const event of marks) {
       level = event.at - before < CLOSE * (until - since) ? (level + 1) % LEVELS : 0;
       before = event.at;
       const [sign, , ink] = MARKS[event.kind];
-      const row = [1000 * event.at, 0.98 - 0.1 * level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), plain(event.why || "–")];
+      const row = [1000 * event.at, -level, level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), plain(event.why || "–")];
       Object.values(data).forEach((column, index) => column.push(row[index]));
     }
     return data;
   }
-  function legend() {
-    const known = new Map(Object.values(MARKS).map(([sign, said, ink]) => [sign, [said, ink]]));
+  function legend() { // of what happened in this time
+    const drawn = marks.map(({ kind }) => MARKS[kind]);
+    const known = new Map(Object.values(MARKS).filter((mark) => drawn.includes(mark)).map(([sign, said, ink]) => [sign, [said, ink]]));
     const entries = [...known].flatMap(([sign, [said, ink]]) => {
       const shown = document.createElement("span");
       Object.assign(shown, { className: `sign ${ink}`, textContent: sign });
@@ -129,6 +152,14 @@
     document.getElementById("legend")?.replaceChildren(...entries);
   }
 
+  const measured = (chart) => chart.lines.some((line) => line.at.length);
+  function missing(charts) { // in one line
+    if (!charts.length) return;
+    const said = document.createElement("p");
+    said.className = "empty";
+    said.textContent = `Nothing was measured in this time: ${charts.map(({ title }) => title.toLowerCase()).join(", ")}.`;
+    place.append(said);
+  }
   function draw(chart) {
     const box = document.createElement("figure");
     box.className = "chart";
@@ -143,19 +174,12 @@
     }
     box.append(caption);
     place.append(box);
-    if (!chart.lines.some((line) => line.at.length)) {
-      const empty = document.createElement("p");
-      empty.className = "empty";
-      empty.textContent = "Nothing was measured in this time.";
-      box.append(empty);
-      return null;
-    }
     const values = new Bokeh.Range1d({ start: 0, end: top(chart) });
     const plot = figure(chart, values);
     const sources = chart.lines.map((_, index) => new Bokeh.ColumnDataSource({ data: columns(chart, index) }));
     chart.lines.forEach((line, index) => {
-      const [source, ink] = [sources[index], COLOURS[theme()][index]];
-      const legend = chart.lines.length > 1 ? { legend_label: line.name } : {};
+      const [source, ink] = [sources[index], COLOURS[theme()][index % COLOURS[theme()].length]];
+      const legend = chart.lines.length > 1 ? { legend_label: plain(line.name) } : {};
       if (chart.stacked) plot.varea({ x: { field: "x" }, y1: { field: "below" }, y2: { field: "y" }, source, fill_color: ink, fill_alpha: 0.5, ...legend });
       const drawn = plot.line({ x: { field: "x" }, y: { field: "y" }, source, line_color: ink, line_width: 2, ...(chart.stacked ? {} : legend) });
       plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "vline", tooltips: [["", "@line: @value"], ["UTC", "@when"]] }));
@@ -185,9 +209,10 @@
       ask(place.dataset.incidents),
     ]);
     const opened = incidents.map((each) => ({ kind: "incident", at: each.opened_at, why: `${each.check}: ${each.reason}` }));
-    const only = place.dataset.only;
-    if (only) found.charts = found.charts.filter((chart) => chart.name === only);
-    const drawn = [...events, ...opened].filter(({ kind }) => kind in MARKS).sort((one, other) => one.at - other.at);
+    found.charts = found.charts.filter((chart) => chart.lines.length); // without parts that the stream does not have
+    const only = place.dataset.only?.split(" ");
+    if (only) found.charts = found.charts.filter((chart) => only.includes(chart.name));
+    const drawn = [...events, ...opened].filter(({ kind, at }) => kind in MARKS && at >= found.since).sort((one, other) => one.at - other.at);
     return [found, drawn];
   }
   async function ask(path) {
@@ -210,7 +235,7 @@
   async function again(redraw) {
     const [found, events] = await read();
     const same = !redraw && events.length === marks.length && found.charts.every((chart) =>
-      figures.has(chart.name) === chart.lines.some((line) => line.at.length));
+      (figures.get(chart.name)?.sources.length ?? 0) === (measured(chart) ? chart.lines.length : 0));
     marks = events;
     if (same && figures.size) {
       for (const chart of found.charts.filter(({ name }) => figures.has(name))) {
@@ -227,7 +252,10 @@
       sheet = new Bokeh.Document();
       range = new Bokeh.Range1d({ start: 1000 * found.since, end: 1000 * found.until });
       signs = new Bokeh.ColumnDataSource({ data: signsOf(found.since, found.until) });
-      const boxes = found.charts.map(draw).filter(Boolean);
+      cross = new Bokeh.Span({ dimension: "height", location: NaN, line_color: colour("dim"), line_width: 1 });
+      const boxes = [...(marks.length ? [lane()] : []), ...found.charts.filter(measured).map(draw)];
+      missing(found.charts.filter((chart) => !measured(chart)));
+      legend();
       await Bokeh.embed.add_document_standalone(sheet, place, boxes);
     }
     describe(found.charts);
@@ -252,7 +280,6 @@
   }
 
   const draws = (redraw) => again(redraw).catch(failed);
-  legend();
   document.addEventListener("theme", () => draws(true));
   draws(true);
   setInterval(() => { if (!document.hidden && !place.matches(":hover")) draws(false); }, 10000);

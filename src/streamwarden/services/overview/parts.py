@@ -1,0 +1,54 @@
+"""What the reports of batches say of each operator and of each partition of a source: charts with a line for each of
+them, as many as the reports name. Pure."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from streamwarden.progress import OperatorProgress, Progress
+
+MOST: Final = 6
+"""Lines of a chart: those whose newest values are the largest."""
+
+Parts = Callable[[Progress], Mapping[str, float]]
+"""Name of each part in a report -> its value."""
+
+
+def by_operator(read: Callable[[OperatorProgress], float]) -> Parts:
+    """A number of each stateful operator, as `0 stateStoreSave`."""
+    return lambda report: {f"{each.index} {each.name}": float(read(each)) for each in report.operators}
+
+
+def lag_by_partition(report: Progress) -> dict[str, float]:
+    """Records of each partition, as `clicks 3`, that a batch found and left. Sources without partitions have none."""
+    return {
+        name: lag
+        for source in report.sources
+        for name, lag in _lags(_parsed(source.latest_offset), _parsed(source.end_offset))
+    }
+
+
+def _lags(latest: Any, end: Any) -> Iterator[tuple[str, float]]:
+    """Of Kafka's {topic: {partition: offset}}."""
+    for topic, partitions in latest.items() if isinstance(latest, Mapping) else ():
+        read = end.get(topic) if isinstance(end, Mapping) else None
+        for partition, offset in partitions.items() if isinstance(partitions, Mapping) else ():
+            done = read.get(partition, 0) if isinstance(read, Mapping) else 0
+            if isinstance(offset, int) and isinstance(done, int):
+                yield f"{topic} {partition}", float(max(0, offset - done))
+
+
+def _parsed(offset: Any) -> Any:
+    """Spark writes an offset as JSON, or as text that holds it."""
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return None
+
+
+def lines_of(parts: Parts, reports: Sequence[Progress]) -> list[tuple[str, list[float | None]]]:
+    """A line for each part, by name, with a value for each report: None where it names no such part."""
+    values = [parts(report) for report in reports]
+    newest = {name: value for found in values for name, value in found.items()}
+    largest = sorted(newest, key=lambda name: -newest[name])[:MOST]
+    return [(name, [found.get(name) for found in values]) for name in sorted(largest)]
