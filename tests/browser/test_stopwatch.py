@@ -15,7 +15,11 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from support.airflow.served_pages import ServedPages, served_pages
 from support.airflow.web_on_call import DEPARTURES, ERROR, LOST, PLACE, ROTATIONS, SETTING, WEATHER, fill
 
-SCREENS = {"1280": (1280, 800), "1440": (1440, 900), "390": (390, 844)}
+SCREENS = (
+    pytest.param((1280, 800), id="1280"),
+    pytest.param((390, 844), id="390"),
+    pytest.param((1440, 900), id="1440", marks=pytest.mark.full),  # 1280 holds the claim: everything has less room
+)
 """Width and height in pixels."""
 
 PATIENCE = 10_000
@@ -109,7 +113,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedPages]:
         yield pages
 
 
-@pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
+@pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_an_answer_is_on_the_first_screen_within_its_clicks(
     pages: ServedPages, browser: Browser, question: Question, screen: tuple[int, int]
@@ -143,5 +147,5 @@ def _on_screen(found: Locator, screen: tuple[int, int]) -> None:
     expect(found).to_be_visible(timeout=PATIENCE)
     box, (width, height) = found.bounding_box(), screen
     assert box is not None
-    within = 0 <= box["x"] and box["x"] + box["width"] <= width and 0 <= box["y"] and box["y"] + box["height"] <= height
+    within = box["x"] >= 0 and box["x"] + box["width"] <= width and box["y"] >= 0 and box["y"] + box["height"] <= height
     assert within, f"{box} is not within {width} x {height}"

@@ -1,4 +1,4 @@
-"""The fleet that a person on call finds at night: one stream died of its own error, another loses rows, a third is fine.
+"""The fleet that a person on call finds at night: one stream died, another loses rows, a third is fine.
 
 1. `departures` runs and has a state, a backlog and a setting that costs too much. Its newest drill passed, and one
    runs.
@@ -36,8 +36,9 @@ LOST = "(UA, 2013-04-02 10:00): 17"
 """The row that the drill of `weather` lost, as its report shows it."""
 PASSED, DEVIATED = "departures-passed", "weather-deviated"
 """The newest run of `departures` that ended, and the one of `weather` that lost it."""
-SETTING = "spark.sql.shuffle.partitions"
-"""What `departures` is advised to change."""
+SETTING = "trigger.processing_time: 2 seconds"
+"""What `departures` is advised to change: its batches take longer than its trigger of a second."""
+PARTITIONS = "spark.sql.shuffle.partitions"
 _TRACE = f"""\
 26/11/27 01:00:00 ERROR MicroBatchExecution: Query terminated with error
 Traceback (most recent call last):
@@ -121,7 +122,9 @@ def _save(space: Workspace, run: DrillRun) -> None:
 
 
 def _open(space: Workspace, now: float) -> None:
-    told = f"read `streamwarden drill show {DEVIATED}` and fix the cause, then run `streamwarden drill run kill_weather`"
+    told = (
+        f"read `streamwarden drill show {DEVIATED}` and fix the cause, then run `streamwarden drill run kill_weather`"
+    )
     for each in (
         incident("down", ROTATIONS, "driver_down", Status.CRITICAL, now - 300, f"the driver failed: {ERROR}"),
         incident(
@@ -131,16 +134,14 @@ def _open(space: Workspace, now: float) -> None:
         incident("late", DEPARTURES, "backlog", Status.WARNING, now - 90000, "3.2 s wait, more than 3 s"),
         incident(
             "advised", DEPARTURES, "advice_partitions", Status.ADVICE, now - 60,
-            f"partitions: `{SETTING}` costs half of a batch", advice=f"set `{SETTING}: 4`",
+            f"partitions: `{PARTITIONS}` costs half of a batch", advice=f"set `{PARTITIONS}: 4`",
             evidence={"cures": "checkpoint_duration"},
         ),
     ):  # fmt: skip
         space.store.incidents.save(each)
 
 
-def incident(
-    name: str, stream: str, check: str, status: Status, at: float, reason: str, **more: object
-) -> Incident:
+def incident(name: str, stream: str, check: str, status: Status, at: float, reason: str, **more: object) -> Incident:
     """One that was judged 34 seconds ago."""
     return Incident(
         incident_id=name, stream=stream, check=check, status=status, opened_at=at, updated_at=time.time() - 34,

@@ -64,7 +64,9 @@ class ConfiguredDrill:
     @property
     def lasted(self) -> float | None:
         """Seconds of its newest run that has ended."""
-        return None if self.ended is None or self.ended.ended_at is None else self.ended.ended_at - self.ended.started_at
+        return (
+            None if self.ended is None or self.ended.ended_at is None else self.ended.ended_at - self.ended.started_at
+        )
 
 
 def readable_drills(names: Sequence[str] | set[str], user: Any) -> frozenset[str]:

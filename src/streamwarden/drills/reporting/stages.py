@@ -43,6 +43,4 @@ def stages(moments: Sequence[Moment]) -> list[Stage]:
 
 def _stage(moment: Moment, phase: Phase, lasted: float | None, longest: float) -> Stage:
     percent = 100 * (lasted or 0.0) / longest
-    return Stage(
-        moment=moment, phase=phase, lasted=lasted, percent=min(100.0, max(1.0, percent)), cut=percent > 100.0
-    )
+    return Stage(moment=moment, phase=phase, lasted=lasted, percent=min(100.0, max(1.0, percent)), cut=percent > 100.0)

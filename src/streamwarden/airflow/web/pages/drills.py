@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-
 from pydantic import BaseModel, Field
 
 from streamwarden.airflow.web import readable_drills
@@ -67,7 +66,12 @@ def drills(request: Request, user: GetUserDep, space: SpaceDep, asked: Annotated
     if asked.part == "running":
         return page(request, "drills_running.html", now=now, running=readable_drills.running(space, user, now))
     configured = readable_drills.configured(space, user, now)
-    shown = {"now": now, "asked": asked, "configured": configured, "fitting": [*filter(asked.has, configured)]}
+    shown: dict[str, Any] = {
+        "now": now,
+        "asked": asked,
+        "configured": configured,
+        "fitting": [*filter(asked.has, configured)],
+    }
     if asked.part == "drills":
         return page(request, "drills_list.html", **shown)
     pairs = readable_drills.drilled(space, user)
