@@ -126,7 +126,7 @@ def test_the_tab_of_the_dag_leads_to_the_stream_with_its_charts(visit: Open, hea
     page.get_by_role("link", name="Stream", exact=True).click()
     stream = page.frame_locator("iframe")
     expect(stream.get_by_role("heading", name="counted", exact=True)).to_be_visible()
-    expect(stream.locator(".tile")).to_have_count(10)
+    expect(stream.locator(".tile")).to_have_count(9)
     expect(stream.locator("#charts[data-drawn=true]")).to_be_visible()
     stream.get_by_role("link", name="Charts", exact=True).click()
     expect(stream.get_by_role("link", name="since the launch")).to_have_attribute("aria-current", "true")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import bokeh
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from streamwarden.drills.reporting.report import clock, distance, verdict_word
 from streamwarden.lifecycle.supervision.restart import describe
@@ -29,6 +30,7 @@ _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(
     r"(?<=\d) (?=(?:ms|s|min|m|h|d|B|kB|MB|GB|TB|rows|batch(?:es)?|%)(?!\w))|(?<=\d[dhm]) (?=\d+[hms]\b)"
 )
+_INLINE_CODE: Final = re.compile(r"`([^`\n]+)`")
 _TURNS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Unicode's characters for the direction of text."""
 STATIC: Final = Path(__file__).parent / "static"
@@ -90,6 +92,7 @@ def environment() -> Environment:
         "safe_text": redacted_text,
         "fact": lambda value, name: redacted_text(format_fact(name, value)),
         "prose": lambda text: unbroken(redacted_text(text)),
+        "coded": coded,
         "spark": sparkline,
         "verdict": verdict_word,
         "clock": clock,
@@ -161,6 +164,14 @@ def visible(value: Any) -> Any:
 
 def _code(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
+
+
+def coded(text: str) -> Markup:
+    """A text for people. Its `inline code` is shown as such, without the signs around it, and as a person may copy it."""
+    parts = _INLINE_CODE.split(redacted_text(text))
+    prose, code = ([escape(visible(part)) for part in found] for found in (map(unbroken, parts[::2]), parts[1::2]))
+    shown = [Markup("<code>{}</code>").format(part) for part in code]
+    return Markup("").join(part for pair in zip_longest(prose, shown, fillvalue="") for part in pair)
 
 
 def rate(per_second: float | None) -> str:
