@@ -127,9 +127,9 @@ def format_instant(at: float) -> str:
 
 
 def format_size(count: float) -> str:
-    """`1500` -> `1.5 kB`, `2_000_000_000` -> `2.0 GB` (decimal units)."""
+    """`1500` -> `1.5 kB`, `123_400_000` -> `123 MB`, `2_000_000_000` -> `2.0 GB`: decimal units, three digits."""
     size, unit = size_unit(count)
-    return f"{count / size:.{0 if size == 1 else 1}f} {unit}"
+    return f"{count / size:.{0 if size == 1 or count >= 99.95 * size else 1}f} {unit}"
 
 
 def size_unit(count: float) -> tuple[int, str]:

@@ -93,6 +93,20 @@ def test_nobody_sees_a_page_without_logging_in(browser: Browser, site: str) -> N
     expect(page.get_by_label("Username")).to_be_visible()
 
 
+def test_a_session_that_ended_leads_to_the_login_and_back(log_in: Callable[[str], Page], site: str) -> None:
+    page = log_in("vera")
+    page.goto(f"{site}/streamwarden/?q=count")
+    page.context.clear_cookies()
+    login = page.locator("#stale").get_by_role("link", name="Log in and come back")
+    expect(login).to_be_visible()
+    login.click()
+    page.get_by_label("Username").fill("vera")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name=re.compile("sign in", re.IGNORECASE)).click()
+    page.wait_for_url(f"{site}/streamwarden/?q=count")
+    expect(page.get_by_role("link", name="counted", exact=True)).to_be_visible()
+
+
 def test_a_viewer_finds_the_stream_and_can_change_nothing(log_in: Callable[[str], Page], site: str) -> None:
     home = log_in("vera")
     expect(home.get_by_role("link", name="Streams", exact=True)).to_be_visible()
@@ -127,8 +141,8 @@ def test_an_operator_mutes_and_starts_it_in_the_own_name(log_in: Callable[[str],
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("the disk moves")
     dialog.get_by_role("button", name=re.compile("^Mute")).click()
-    expect(dialog.get_by_role("status")).to_have_text("Done.")
-    dialog.get_by_role("button", name="Close", exact=True).click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("log", name="Results of actions")).to_contain_text("Done.")
     page.get_by_role("button", name="Start", exact=True).click()
     dialog = page.get_by_role("dialog", name="Start counted?")
     dialog.get_by_label("Reason").fill("the disk has moved")

@@ -108,6 +108,8 @@ class TestJournals:
         for run in (ended, running):
             store.journals.save(run)
         assert store.journals.newest() == {"flights": replace(running, facts={})}
+        assert store.journals.newest_of_drills() == {"kill_driver": running}
+        assert store.journals.newest_of_drills(ended=True) == {"kill_driver": ended}
         assert store.journals.newest(ended=True) == {"flights": replace(ended, facts={})}
         store.journals.save(replace(ended, run_id="run-3", started_at=25, status=DrillStatus.ABORTED))
         assert store.journals.newest(ended=True)["flights"].facts == ended.facts, "they say whether it was declined"

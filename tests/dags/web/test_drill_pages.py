@@ -291,19 +291,55 @@ def test_a_drill_can_be_started_by_those_who_may_trigger_its_dag(server: TestCli
     (admin,) = button.findall(seen(server, "drills", "ADMIN").text)
     (viewer,) = button.findall(seen(server, "drills").text)
     assert "disabled" not in admin
-    assert "breaks a fork of counted, by kill_driver" in unescape(admin)
+    assert "breaks a fork of counted by a crash in mid-batch, and proves" in unescape(admin)
     assert "disabled" in viewer
 
 
 def test_the_matrix_shows_verdict_recovery_trend_and_what_was_never_tried(server: TestClient) -> None:
     page = seen(server, "drills/matrix")
     shown = text(page)
-    assert "stream controlled restart kill driver" in shown
-    assert re.search(r"counted never overdue restart ABORTED \S+( \S+)? ago without options never tried", shown)
-    assert "never tried: moment: after_state overdue" not in shown
-    assert re.search(r"never tried: moment: after_state 2 variants without options ABORTED", shown)
-    assert "proven" in shown
+    assert "stream kill driver controlled restart" in shown, "the crash comes first"
+    dots = re.findall(r'<(?:a|span) class="dot ([A-Z]+(?: overdue)?)"[^>]*title="([^"]*)"', page.text)
+    (aborted, told), untried, overdue = dots
+    assert (aborted, untried) == ("ABORTED", ("NEVER", "moment: after_state: never tried"))
+    assert told.startswith("kill driver: ABORTED ")
+    assert overdue == ("NEVER overdue", "controlled restart: never tried, overdue")
+    assert re.search(r"kill driver ABORTED \S+( \S+)? ago .* \S+ ago kill ", shown), "the numbers follow"
+    assert "controlled restart never tried overdue – never restart" in shown
     assert page.text.count('<svg class="spark"') == 1
+
+
+def test_a_list_says_what_each_drill_breaks_its_last_verdict_and_its_next_run(server: TestClient) -> None:
+    """Also while it runs: `running` does not take the place of the verdict."""
+    shown = text(seen(server, "drills?part=drills"))
+    assert re.search(r"at_ ?state a crash in mid-batch \(moment: after state\) counted never \S+ \d+ \S+ 00:00", shown)
+    assert re.search(r"kill a crash in mid-batch counted PASSED at [-0-9: ]+ RUNNING at ", shown)
+    assert "restart a planned restart counted never" in shown
+    assert shown.count("overdue") == 1
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("q=mid-batch%20AFTER", ["at_state"]),
+        ("q=nowhere", []),
+        ("verdict=PASSED", ["kill"]),
+        ("verdict=ABORTED", []),
+        ("verdict=RUNNING", ["kill"]),
+        ("drill=restart", ["restart"]),
+    ],
+)
+def test_drills_are_searched_by_what_they_break_and_by_their_verdict(
+    server: TestClient, search: str, found: list[str]
+) -> None:
+    answer = seen(server, f"drills?part=drills&{search}")
+    assert re.findall(r'id="of-(\w+)"', answer.text) == found
+    assert ("No drill fits" in text(answer)) is (not found)
+
+
+def test_a_search_narrows_the_history_too(server: TestClient) -> None:
+    assert "No run fits" in text(seen(server, "drills?part=history&q=after%20state"))
+    assert "kill DEVIATED" in text(seen(server, "drills?part=history&q=crash"))
 
 
 def test_the_api_has_the_rows_of_the_matrix(server: TestClient) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -183,5 +184,65 @@ def test_advice_is_on_the_page_of_its_stream_and_counts_as_no_alarm(tmp_path: Pa
         assert live.count(f"{PAGES}/incidents/advised") == 2, "in the tile of the check that it cures, and below"
         assert "open incident" not in live
         assert "advice_partitions" in page(server, "/incidents")
-        assert 'class="word ADVICE"' in page(server, "/incidents/advised")
+        assert '<span class="status quiet">ADVICE</span>' in page(server, "/incidents/advised")
         assert "ADVICE" not in page(server, "/")
+
+
+def test_an_incident_says_since_when_and_when_it_was_judged(server: TestClient) -> None:
+    for path in ("/incidents?part=list", "/incidents/now"):
+        said = words(page(server, path))
+        assert re.search(r"WARNING since (\d+ \w+ )?\d\d:\d\d, judged at [-0-9]+ [:0-9]+", said)
+    assert re.search(r"resolved (\d+ \w+ )?\d\d:\d\d, lasted 14m", words(page(server, "/incidents/past")))
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub("<[^>]*>", " ", html).replace("\N{NO-BREAK SPACE}", " ").replace(" ,", ",").split())
+
+
+def test_every_form_marks_the_reason_that_it_needs(server: TestClient) -> None:
+    for path in ("/incidents/now", "/incidents", "/streams/counted"):
+        for label in re.findall(r"<label>Reason.*?</label>", page(server, path)):
+            assert ("required>" in label) is ("(required)" in label), (path, label)
+
+
+def test_the_incident_of_a_drill_leads_to_its_report_and_what_a_page_does_is_a_link(tmp_path: Path) -> None:
+    """Its evidence has the run. The commands of its advice are links where there is a page, else code."""
+    from support.airflow.web_on_call import DEVIATED, fill
+
+    with served(tmp_path, fill) as server:
+        for path in ("/incidents?part=list", "/incidents/drill"):
+            text = page(server, path)
+            assert f'href="{PAGES}/drills/{DEVIATED}">Report of the drill</a>' in text
+            assert f'href="{PAGES}/drills/{DEVIATED}" title="streamwarden drill show {DEVIATED}">its report</a>' in text
+            assert ">the drill kill_weather</a>" in text
+            assert "`" not in text
+        assert "<code>spark.sql.shuffle.partitions</code>" in page(server, "/incidents/advised")
+        assert "Report of the drill" not in page(server, "/incidents/down"), "no drill caused this one"
+
+
+def test_equal_incidents_are_one_line_that_a_person_unfolds(tmp_path: Path) -> None:
+    from support.airflow.web_on_call import equal_incidents
+
+    streams = ("one", "two", "three")
+
+    def fill(space: Workspace) -> None:
+        for name in (*streams, "other"):
+            add_stream(space.project, name)
+        for each in (*equal_incidents(streams), *equal_incidents(["other"])):
+            space.store.incidents.save(replace(each, reason="other") if each.stream == "other" else each)
+
+    with served(tmp_path, fill) as server:
+        folded = page(server, "/incidents?part=list")
+        assert "3 incidents" in folded
+        assert folded.count('data-action="acknowledge"') == 1, "of the other one"
+        (link,) = re.findall(r'id="fold-[^"]*" href="([^"]*)"', folded)
+        unfolded = page(server, f"/incidents{link.replace('?', '?part=list&')}")
+        assert unfolded.count('data-action="acknowledge"') == 4
+        assert 'aria-expanded="true"' in unfolded
+
+
+def test_who_is_not_logged_in_is_led_to_the_login(server: TestClient) -> None:
+    answer = server.get(f"{PAGES}/incidents", headers={"Accept": "text/html"})
+    assert answer.status_code == 401
+    assert 'href="/api/v2/auth/login" data-airflow data-login>Log in and come back</a>' in answer.text
+    assert "data-login>Log in" not in page(server, "/incidents").replace("hidden>Log in", "")

@@ -323,16 +323,3 @@ def test_no_text_turns_the_direction_of_what_follows_it() -> None:
     template = "{% macro told(text) %}<b title='{{ text }}'>{{ text|prose }}</b>{% endmacro %}{{ told(text) }}"
     shown = environment().from_string(template).render(text="safe \u202egnp.exe \u2066שלום\u2069")
     assert shown.count(r"safe \u202egnp.exe \u2066שלום\u2069") == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("3 s: run `wait 3 s`", "3\N{NO-BREAK SPACE}s: run <code>wait 3 s</code>"),
-        (f"`{EVIL}`", "<code>&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;</code>"),
-        ("one ` alone, 3 s", "one ` alone, 3\N{NO-BREAK SPACE}s"),
-        ("`safe \u202egnp.exe`", r"<code>safe \u202egnp.exe</code>"),
-    ],
-)
-def test_inline_code_is_shown_as_code_and_nothing_in_it_runs(text: str, shown: str) -> None:
-    assert environment().from_string("{{ text|coded }}").render(text=text) == shown

@@ -77,7 +77,16 @@ def test_durations_are_shown_in_two_units_at_most(seconds: float, text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2 * GB, "2.0 GB"), (3 * 10**12, "3.0 TB")]
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1500, "1.5 kB"),
+        (123_400_000, "123 MB"),
+        (99_960, "100 kB"),
+        (2 * GB, "2.0 GB"),
+        (3 * 10**12, "3.0 TB"),
+    ],
 )
 def test_sizes_are_shown_in_decimal_units(count: int, text: str) -> None:
     assert format_size(count) == text

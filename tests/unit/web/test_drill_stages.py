@@ -30,6 +30,12 @@ def test_a_bar_is_as_long_as_its_stage_and_a_short_one_can_be_seen() -> None:
     assert [stage.percent for stage in course] == [50.0, 100.0, 1.0, 1.0, 1.0]
 
 
+def test_the_tail_of_judging_is_cut_and_does_not_shrink_what_happened_to_the_stream() -> None:
+    ended = Moment(20.0, "x", label="caught up", phase=Phase.ENDED)
+    course = stages([Moment(0.0, "x", label="began"), ended, Moment(620.0, "x", label="verdict")])
+    assert [(stage.percent, stage.cut) for stage in course] == [(100.0, False), (100.0, True), (1.0, False)]
+
+
 def test_moments_without_a_label_are_in_the_table_alone() -> None:
     course = stages([Moment(1.0, "x", label="a"), Moment(2.0, "healed"), Moment(4.0, "x", label="b")])
     assert [(stage.moment.label, stage.lasted) for stage in course] == [("a", 3.0), ("b", None)]

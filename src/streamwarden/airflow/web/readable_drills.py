@@ -11,6 +11,7 @@ from streamwarden.airflow.links import drill_run_id
 from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.row_cache import paused_dags
 from streamwarden.airflow.web.shared_workspace import catalogs, opened
+from streamwarden.airflow.web.words.drills import next_run
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.resilience import Resilience
 from streamwarden.drills.spec import DrillSpec
@@ -44,22 +45,28 @@ class ConfiguredDrill:
     """A drill of the project.
 
     Args:
+        ended: its newest run that has ended: it has a verdict, also while another one runs.
+        running: its run that has not ended.
         due: when it had to begin and did not, Unix seconds; None: it is not overdue.
+        next: when its schedule is due next, Unix seconds; None: nothing begins it by itself.
         paused: whether its DAG is paused; None: Airflow has not read it yet.
         may_run: the user may trigger it.
     """
 
     spec: DrillSpec
-    newest: DrillRun | None
+    ended: DrillRun | None
+    running: DrillRun | None
     due: float | None
+    next: float | None
     paused: bool | None
     may_run: bool
 
     @property
     def lasted(self) -> float | None:
-        """Seconds of its newest run; None: it never ran, or runs now."""
-        ended = self.newest.ended_at if self.newest is not None else None
-        return None if self.newest is None or ended is None else ended - self.newest.started_at
+        """Seconds of its newest run that has ended."""
+        return (
+            None if self.ended is None or self.ended.ended_at is None else self.ended.ended_at - self.ended.started_at
+        )
 
 
 def readable_drills(names: Sequence[str] | set[str], user: Any) -> frozenset[str]:
@@ -104,12 +111,15 @@ def configured(space: Workspace, user: Any, now: float, stream: str | None = Non
     runnable = allowed_of({f"{DRILL}{name}" for name in readable}, user, "POST")
     paused = paused_dags(DRILL)
     newest = space.store.journals.newest_of_drills()
+    ended = space.store.journals.newest_of_drills(ended=True)
     due = _due({name: specs[name] for name in readable}, newest, space, now)
     return [
         ConfiguredDrill(
             spec=specs[name],
-            newest=newest.get(name),
+            ended=ended.get(name),
+            running=run if (run := newest.get(name)) is not None and run.ended_at is None else None,
             due=due.get(name),
+            next=None if paused.get(f"{DRILL}{name}") else next_run(specs[name].schedule, now),
             paused=paused.get(f"{DRILL}{name}"),
             may_run=f"{DRILL}{name}" in runnable,
         )

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from streamwarden.airflow.web.words.badge import of_incident
+from streamwarden.airflow.web.words.commands import Piece, pieces
+from streamwarden.airflow.web.words.drills import broken_words, fault_words
+from streamwarden.airflow.web.words.moments import due_words, since_words
 from streamwarden.drills.reporting.report import clock, distance, verdict_word
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.time_travel.answers import stretches
@@ -30,9 +33,9 @@ _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(
     r"(?<=\d) (?=(?:ms|s|min|m|h|d|B|kB|MB|GB|TB|rows|batch(?:es)?|%)(?!\w))|(?<=\d[dhm]) (?=\d+[hms]\b)"
 )
-_INLINE_CODE: Final = re.compile(r"`([^`\n]+)`")
 _TURNS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Unicode's characters for the direction of text."""
+_COUNTS: Final = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
 STATIC: Final = Path(__file__).parent / "static"
 _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
@@ -92,7 +95,7 @@ def environment() -> Environment:
         "safe_text": redacted_text,
         "fact": lambda value, name: redacted_text(format_fact(name, value)),
         "prose": lambda text: unbroken(redacted_text(text)),
-        "coded": coded,
+        "told": told,
         "spark": sparkline,
         "verdict": verdict_word,
         "clock": clock,
@@ -106,6 +109,11 @@ def environment() -> Environment:
         "changed_entry": state_words.changed_entry,
         "happened": state_words.what_happened,
         "stretches": stretches,
+        "since_words": since_words,
+        "due_words": due_words,
+        "fault_words": fault_words,
+        "broken_words": broken_words,
+        "incident_badge": of_incident,
     }
     return env
 
@@ -122,6 +130,7 @@ def page(request: Request, template: str, *, charts: bool = False, status: int =
             asset=lambda name: f"{prefix}/static/{fingerprint()}/{name}",
             charts=charts,
             clock_now=f"{time.time():.3f}",
+            status=status,
             **values,
         )
     )
@@ -166,19 +175,32 @@ def _code(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def coded(text: str) -> Markup:
-    """A text for people. Its `inline code` is shown as such, without the signs around it, and as a person may copy it."""
-    parts = _INLINE_CODE.split(redacted_text(text))
-    prose, code = ([escape(visible(part)) for part in found] for found in (map(unbroken, parts[::2]), parts[1::2]))
-    shown = [Markup("<code>{}</code>").format(part) for part in code]
-    return Markup("").join(part for pair in zip_longest(prose, shown, fillvalue="") for part in pair)
-
-
 def rate(per_second: float | None) -> str:
-    """`12,345`, `3.2`, `0`."""
+    """`1.2M`, `12.3k`, `457`, `3.2`, `0`: three digits at most."""
     if per_second is None:
         return "–"
-    return f"{per_second:,.0f}" if per_second >= 10 or not per_second else f"{per_second:.1f}"
+    size, unit = next(((size, unit) for size, unit in _COUNTS if per_second >= 0.9995 * size), (1, ""))
+    count = per_second / size
+    return f"{count:.0f}{unit}" if count >= 99.95 or not count else f"{count:.1f}{unit}"
+
+
+def told(text: str, prefix: str | None = None) -> Markup:
+    """A text for people as HTML, without secrets: what stands between backticks as code, or as a link to the page that
+    does the same.
+
+    Args:
+        prefix: of the addresses of the pages; None: no links.
+    """
+    return Markup("").join(_piece(piece, prefix) for piece in pieces(redacted_text(text)))
+
+
+def _piece(piece: Piece, prefix: str | None) -> Markup:
+    if piece.path is not None and prefix is None:
+        return Markup("<code>{}</code>").format(visible(piece.command))
+    shown = visible(piece.text)
+    if piece.path is not None:
+        return Markup('<a href="{}" title="{}">{}</a>').format(f"{prefix}{piece.path}", visible(piece.command), shown)
+    return Markup("<code>{}</code>").format(shown) if piece.code else escape(unbroken(shown))
 
 
 def unbroken(text: str) -> str:

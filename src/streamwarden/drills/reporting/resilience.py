@@ -21,6 +21,9 @@ NEVER: Final = "NEVER"
 RECENT: Final = 50
 """Newest runs that a list shows, and whose recoveries are summed up."""
 
+FIRST: Final = "kill_driver"
+"""The fault that a table shows first."""
+
 _WORST_FIRST: Final = ("DEVIATED", "FAILED", "ABORTED", "PASSED")
 
 
@@ -287,5 +290,6 @@ def estimates(result: FaultResult) -> tuple[Estimate, ...]:
 
 
 def faults_of(rows: Sequence[Resilience]) -> tuple[str, ...]:
-    """The faults of all rows, each once, sorted: the columns of a table."""
-    return tuple(sorted({row.fault for row in rows}))
+    """The faults of all rows, each once: the columns of a table. First the crash that every stream meets, then the
+    others, sorted."""
+    return tuple(sorted({row.fault for row in rows}, key=lambda fault: (fault != FIRST, fault)))

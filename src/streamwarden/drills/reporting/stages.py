@@ -14,13 +14,16 @@ class Stage:
     Args:
         phase: how the stream stands meanwhile.
         lasted: seconds; None: the moment is the last one.
-        percent: of the longest stage; at least 1, so that a bar of it can be seen.
+        percent: of the longest stage before the stream had caught up; at least 1, so that a bar of it can be seen.
+        cut: the stage is longer than that, and its bar is cut: to judge the output takes longer than everything that
+            happened to the stream.
     """
 
     moment: Moment
     phase: Phase
     lasted: float | None
     percent: float
+    cut: bool = False
 
 
 def stages(moments: Sequence[Moment]) -> list[Stage]:
@@ -29,10 +32,15 @@ def stages(moments: Sequence[Moment]) -> list[Stage]:
     waits = [max(0.0, after.at - before.at) for before, after in pairwise(labelled)]
     if not waits:
         return []
-    phases = accumulate(labelled, lambda phase, moment: moment.phase or phase, initial=Phase.UP)
-    next(phases)
-    longest = max(waits) or 1.0
+    phases = [*accumulate(labelled, lambda phase, moment: moment.phase or phase, initial=Phase.UP)][1:]
+    ended = Phase.ENDED
+    longest = max((wait for wait, phase in zip(waits, phases, strict=False) if phase is not ended), default=0.0)
     return [
-        Stage(moment=moment, phase=phase, lasted=wait, percent=max(1.0, 100 * (wait or 0.0) / longest))
+        _stage(moment, phase, wait, longest or max(waits) or 1.0)
         for moment, phase, wait in zip(labelled, phases, [*waits, None], strict=True)
     ]
+
+
+def _stage(moment: Moment, phase: Phase, lasted: float | None, longest: float) -> Stage:
+    percent = 100 * (lasted or 0.0) / longest
+    return Stage(moment=moment, phase=phase, lasted=lasted, percent=min(100.0, max(1.0, percent)), cut=percent > 100.0)

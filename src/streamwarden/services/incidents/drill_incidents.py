@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.drills.spec import DrillSpec
     from streamwarden.errors import ConfigError
+    from streamwarden.health.incidents.incident import Incident
 
 GRACE: Final = 1800.0
 """Seconds that a scheduled drill may begin late, because other tasks of Airflow have to end first."""
 
 _EARLY: Final = 60.0
 """Seconds by which the clocks of two hosts may differ."""
+
+RUN: Final = "run"
+"""Key of the evidence: the id of the run that a verdict is about."""
 
 _LOOK_BACK: Final = 3
 """Runs of a drill that are read. The newest run that ended is among them."""
@@ -44,8 +48,18 @@ def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verd
     return _unfinished(spec, runs, now) or _not_passed(spec, runs, now) or passed
 
 
-def _verdict(stream: str, drill: str, now: float, status: Status, reason: str, advice: str = "") -> Verdict:
-    return Verdict(stream=stream, check=DRILL + drill, status=status, at=now, reason=reason, advice=advice)
+def _verdict(
+    stream: str, drill: str, now: float, status: Status, reason: str, advice: str = "", run: str = ""
+) -> Verdict:
+    evidence = {RUN: run} if run else {}
+    return Verdict(
+        stream=stream, check=DRILL + drill, status=status, at=now, reason=reason, advice=advice, evidence=evidence
+    )
+
+
+def run_of(incident: Incident) -> str:
+    """The id of the drill's run that the incident is about; empty: it is about none."""
+    return str(incident.evidence.get(RUN, "")) if incident.check.startswith(DRILL) else ""
 
 
 def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict | None:
@@ -55,7 +69,7 @@ def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdic
     lasted = format_duration(now - newest.started_at)
     reason = f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended"
     advice = f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}"
-    return _verdict(spec.stream, spec.name, now, Status.WARNING, reason, advice)
+    return _verdict(spec.stream, spec.name, now, Status.WARNING, reason, advice, newest.run_id)
 
 
 def longest_run(spec: DrillSpec) -> float:
@@ -108,7 +122,7 @@ def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdic
         f"{spec.how_to_run}: the incident is resolved when the drill passes"
     )
     reason = f"the drill {spec.name} {_how(newest)}: {newest.reason}"
-    return _verdict(spec.stream, spec.name, now, status, reason, advice)
+    return _verdict(spec.stream, spec.name, now, status, reason, advice, newest.run_id)
 
 
 def _how(run: DrillRun) -> str:

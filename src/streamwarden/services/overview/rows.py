@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import ConfigDict, computed_field
 from pydantic.dataclasses import dataclass as validated
 
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.health.check import Check, ValueUnit
 from streamwarden.health.checks import CHECKS
@@ -155,6 +156,9 @@ class StreamRow(StreamStatus):
     """check -> its newest verdict"""
     forecast: Forecast
     last_drill: DrillResult | None = None
+    """also while it runs"""
+    ended_drill: DrillResult | None = None
+    """the newest that has ended, and so has a verdict"""
     last_crash: Text = ""
     """how the driver ended whose crash a restart cured last, in those 24 hours"""
     restarted_at: float | None = None
@@ -228,7 +232,6 @@ def _row(
     stopped = stream in facts.wanted and facts.wanted[stream].desired is Desired.STOPPED
     health = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
     metrics = {verdict.check: metric(verdict, limits, made) for verdict in health.verdicts}
-    run = facts.drills.get(stream)
     dag_id = f"stream_{stream}"
     return StreamRow(
         **attributes(status),
@@ -243,11 +246,16 @@ def _row(
         trigger_seconds=spec.trigger.interval if spec else None,
         metrics=metrics,
         forecast=forecast(health.verdicts, limits),
-        last_drill=DrillResult(**attributes(run), verdict=verdict_word(run)) if run else None,
+        last_drill=_result(facts.drills.get(stream)),
+        ended_drill=_result(facts.ended_drills.get(stream)),
         last_crash=describe(status.cured.exit) if status.cured else "",
         restarted_at=status.cured.restarted_at if status.cured else None,
         state_trend=trends.get(name, ()),
     )
+
+
+def _result(run: DrillRun | None) -> DrillResult | None:
+    return None if run is None else DrillResult(**attributes(run), verdict=verdict_word(run))
 
 
 def _sentence(status: StreamStatus, facts: FleetFacts) -> str:

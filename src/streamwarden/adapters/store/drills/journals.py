@@ -99,9 +99,11 @@ class SqlJournalRepository(Repository):
         rows = self._rows(query)
         return tuple((row.drill, row.stream) for row in rows)
 
-    def newest_of_drills(self) -> dict[str, DrillRun]:
-        """Drill -> its newest run, without its facts."""
+    def newest_of_drills(self, *, ended: bool = False) -> dict[str, DrillRun]:
+        """Drill -> its newest run, or the newest of those that have ended, without its facts."""
         last = sa.select(drills.c.drill, sa.func.max(drills.c.started_at).label("at")).group_by(drills.c.drill)
+        if ended:
+            last = last.where(drills.c.status != DrillStatus.RUNNING.value)
         newest = last.subquery()
         same = (newest.c.drill == drills.c.drill) & (newest.c.at == drills.c.started_at)
         query = sa.select(*_LISTED).join(newest, same).order_by(drills.c.run_id)

@@ -8,16 +8,21 @@ from urllib.parse import urlencode
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel, Field
 
 from streamwarden.airflow.web import readable_drills
 from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, readable_run
+from streamwarden.airflow.web.readable_drills import ConfiguredDrill
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.airflow.web.words.drills import fits
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.comparison import compare
 from streamwarden.drills.reporting.listing import PAGE, DrillVerdict, RunFilter
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.reporting.resilience import cells, faults_of
 from streamwarden.errors import DrillError
+from streamwarden.services.workspace import Workspace
 
 router = APIRouter()
 
@@ -27,53 +32,78 @@ TREND: Final = 12
 """Newest runs whose recoveries the matrix draws."""
 
 
+class Search(BaseModel):
+    """What a person looks for. The query parameters of the page.
+
+    Args:
+        q: words that are all in a drill's name, stream, fault, description or tags.
+    """
+
+    q: Annotated[str, Field(max_length=200)] = ""
+    stream: QueryName = None
+    drill: DrillName = None
+    verdict: DrillVerdict | None = None
+    offset: Annotated[int, Field(ge=0, le=10**6)] = 0
+    part: str = ""
+
+    def has(self, row: ConfiguredDrill) -> bool:
+        """Whether the drill fits, by the verdict of its last run."""
+        mine = self.stream in (None, row.spec.stream) and self.drill in (None, row.spec.name)
+        word = None if row.ended is None else verdict_word(row.ended)
+        judged = self.verdict in (None, word) or (self.verdict is DrillVerdict.RUNNING and row.running is not None)
+        return mine and judged and fits(row.spec, self.q)
+
+    def turned(self, pages: int) -> str:
+        """The query string of another page of the history."""
+        values = self.model_dump(exclude={"part"}) | {"offset": max(0, self.offset + pages * PAGE)}
+        return urlencode({key: value for key, value in values.items() if value})
+
+
 @router.get("/drills")
-def drills(
-    request: Request,
-    user: GetUserDep,
-    space: SpaceDep,
-    stream: QueryName = None,
-    drill: DrillName = None,
-    verdict: DrillVerdict | None = None,
-    offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
-    part: str = "",
-) -> Response:
+def drills(request: Request, user: GetUserDep, space: SpaceDep, asked: Annotated[Search, Query()]) -> Response:
     """The page, or one part of it to refresh it."""
     now = time.time()
-    if part == "running":
+    if asked.part == "running":
         return page(request, "drills_running.html", now=now, running=readable_drills.running(space, user, now))
-    pairs = readable_drills.drilled(space, user)
-    selected = {name for name, _ in pairs if drill in (None, name)}
-    chosen = RunFilter(drills=selected, stream=stream, verdict=verdict, offset=offset)
-    runs, total = space.store.journals.listed(chosen)
-    history: dict[str, Any] = {
-        "now": now,
-        "chosen": chosen,
-        "drill": drill,
-        "runs": runs,
-        "found": total,
-        "turn": lambda pages: _query(stream, drill, verdict, max(0, offset + pages * PAGE)),
-        "ever": bool(pairs),
-    }
-    if part == "history":
-        return page(request, "drills_history.html", **history)
     configured = readable_drills.configured(space, user, now)
+    shown: dict[str, Any] = {
+        "now": now,
+        "asked": asked,
+        "configured": configured,
+        "fitting": [*filter(asked.has, configured)],
+    }
+    if asked.part == "drills":
+        return page(request, "drills_list.html", **shown)
+    pairs = readable_drills.drilled(space, user)
+    history = _history(space, asked, pairs, configured)
+    if asked.part == "history":
+        return page(request, "drills_history.html", **shown, **history)
     return page(
         request,
         "drills.html",
         running=readable_drills.running(space, user, now),
-        configured=configured,
         overdue=[row for row in configured if row.due is not None],
         streams=sorted({drilled for _, drilled in pairs} | {row.spec.stream for row in configured}),
         names=sorted({name for name, _ in pairs} | {row.spec.name for row in configured}),
         verdicts=list(DrillVerdict),
+        **shown,
         **history,
     )
 
 
-def _query(stream: str | None, drill: str | None, verdict: DrillVerdict | None, offset: int) -> str:
-    values = {"stream": stream, "drill": drill, "verdict": verdict, "offset": offset}
-    return urlencode({key: value for key, value in values.items() if value})
+def _history(
+    space: Workspace, asked: Search, pairs: Sequence[tuple[str, str]], configured: Sequence[ConfiguredDrill]
+) -> dict[str, Any]:
+    """The runs that fit. A drill that is no longer configured is found by its name and its stream alone."""
+    specs = {row.spec.name: row.spec for row in configured}
+
+    def found(name: str, stream: str) -> bool:
+        return fits(specs[name], asked.q) if name in specs else asked.q.lower() in f"{name} {stream}"
+
+    selected = {name for name, stream in pairs if asked.drill in (None, name) and found(name, stream)}
+    chosen = RunFilter(drills=selected, stream=asked.stream, verdict=asked.verdict, offset=asked.offset)
+    runs, total = space.store.journals.listed(chosen)
+    return {"runs": runs, "found": total, "ever": bool(pairs)}
 
 
 @router.get("/drills/matrix")

@@ -3,18 +3,22 @@
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import Field
 
 from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.access import HEALTH, IncidentDep, allowed, allowed_of, dag_of_stream
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.airflow.web.words.folds import folded_incidents
 from streamwarden.health.check_relations import EVERYWHERE
 from streamwarden.health.incidents.consequences import IncidentGroup, grouped
 from streamwarden.health.incidents.incident import Incident
+from streamwarden.services.incidents.drill_incidents import run_of
 from streamwarden.services.incidents.handling import handling, log_of
 from streamwarden.services.incidents.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
@@ -34,16 +38,19 @@ def incidents(
     space: SpaceDep,
     stream: Annotated[str, Query(max_length=200)] = "",
     past: bool = False,
+    open: Annotated[Sequence[Annotated[str, Field(max_length=80)]], Query()] = (),
     part: str = "",
 ) -> Response:
-    """The open incidents, or the newest with those that are resolved."""
+    """The open incidents, or the newest with those that are resolved. `open`: names of the folds that are unfolded."""
     now = time.time()
     rows = readable_fleet.snapshot_for(user).rows
     readable = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
     return page(
         request,
         "incidents_list.html" if part == "list" else "incidents.html",
-        groups=_order(grouped(readable)),
+        lines=folded_incidents(_order(grouped(readable)), open),
+        unfold=lambda name: urlencode(_asked(stream, past, sorted({*open} ^ {name})), doseq=True),
+        run_of=run_of,
         handling=handling(space.store, now, since=0.0 if past else None),
         mutes=(mutes := readable_fleet.mutes(user, current_mutes(space.store, now), stream)),
         ends=frozenset(mute.mute_id for mute in readable_fleet.mutes(user, mutes, stream, "PUT")),
@@ -66,6 +73,7 @@ def incident(found: IncidentDep, request: Request, user: GetUserDep, space: Spac
         request,
         "incident_state.html" if part == "state" else "incident.html",
         charts=not part,
+        run_of=run_of,
         group=IncidentGroup(found, tuple(space.store.incidents.consequences(found.incident_id))),
         log=log_of(space.store, found, now),
         handling=handling(space.store, now, since=0.0),
@@ -77,6 +85,12 @@ def incident(found: IncidentDep, request: Request, user: GetUserDep, space: Spac
         may=_changeable([found], user),
         everywhere=EVERYWHERE,
     )
+
+
+def _asked(stream: str, past: bool, opened: Sequence[str]) -> dict[str, object]:
+    """The parameters of the page, without those at their default."""
+    values = {"stream": stream, "past": "true" if past else "", "open": opened}
+    return {name: value for name, value in values.items() if value}
 
 
 def _changeable(incidents: Sequence[Incident], user: Any) -> frozenset[str]:

@@ -53,6 +53,7 @@ async function call(url, method, body) {
   }).catch(() => { throw new Error("Airflow does not answer"); });
   const found = await answer.json().catch(() => ({}));
   const { status } = answer;
+  if (status === 401) throw Object.assign(new Error(LOGGED_OUT), { status, way: { text: "Log in and come back", href: loginAddress(), outside: true } });
   if (!answer.ok) throw Object.assign(new Error(typeof found.detail === "string" ? found.detail : `Airflow answered ${status}`), { status });
   return found;
 }
@@ -218,9 +219,13 @@ function ask({ title, text, dag, url, conf, reason, fields, plan: planned, post,
       else Object.assign(wanted, typed());
       if (paused) await unpause(dag);
       if (dag) await trigger(dag, wanted, mine.say);
-      else mine.say(await call(`${prefix}${url}`, "POST", wanted).then(() => "Done."));
+      else {
+        await call(`${prefix}${url}`, "POST", wanted);
+        dialog.close(); // what was done shows in its place
+        mine.say("Done.");
+      }
     } catch (error) {
-      mine.say(`It failed: ${error.message}`);
+      mine.say(`It failed: ${error.message}`, error.way);
       if (mine.inDialog()) offer(true);
     }
     refreshAll();
@@ -228,6 +233,7 @@ function ask({ title, text, dag, url, conf, reason, fields, plan: planned, post,
   mine.changed = () => showPlan(planned, mine);
   say();
   dialog.showModal();
+  [...dialog.querySelectorAll(":required")].find(({ value }) => !value)?.focus(); // what has to be typed
   mine.say("");
   mine.changed();
 }
@@ -251,7 +257,7 @@ document.addEventListener("submit", async (event) => {
     if (dag) await trigger(dag, { ...JSON.parse(conf), [answer]: made.id }, say);
     else said.textContent = "Done.";
   } catch (error) {
-    said.textContent = `It failed: ${error.message}`;
+    said.replaceChildren(`It failed: ${error.message}`, ...(error.way ? [" ", anchor(error.way)] : []));
   }
   refreshAll();
 });

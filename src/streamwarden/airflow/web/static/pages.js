@@ -3,6 +3,7 @@
 const prefix = document.body.dataset.prefix;
 const airflow = document.body.dataset.airflow;
 const STALE_AFTER = 10; // seconds
+const LOGGED_OUT = "you are no longer logged in.";
 
 // The theme that the person chose in Airflow; outside Airflow's frame that of the system.
 const TOKENS = { back: "bg", text: "fg", dim: "fg-muted", line: "border-emphasized" }; // ours -> that of Airflow
@@ -85,6 +86,13 @@ function printPage() {
 document.addEventListener("click", (event) => { if (event.target.closest("button[data-print]")) printPage(); });
 addEventListener("load", () => { if (location.hash === "#print" && parent === window) window.print(); });
 
+// Airflow's login, which leads back to what the person sees now.
+function loginAddress() {
+  const back = framed ? parent.location.href : location.href;
+  return `${airflow}/api/v2/auth/login?next=${encodeURIComponent(back)}`;
+}
+for (const link of document.querySelectorAll("a[data-login]")) link.href = loginAddress();
+
 // Parts that refresh themselves. Each one that is too old is marked, and the head of the page says how old and why.
 const freshness = new Map(); // part -> {when it was fresh, why it is not}
 const note = document.getElementById("stale");
@@ -99,6 +107,9 @@ function tellAge() {
   const reasons = [...new Set([...old.values()].map(({ reason }) => reason || "they were not read again in time"))];
   write("stale-age", seconds(now - oldest));
   write("stale-why", reasons.join("; "));
+  const login = document.getElementById("login");
+  login.hidden = !reasons.includes(LOGGED_OUT);
+  login.href = loginAddress();
 }
 function seconds(milliseconds) {
   return `${Math.round(milliseconds / 1000)}\u00a0s`;
@@ -124,7 +135,7 @@ async function refresh(part) {
     return fails(part, "Airflow does not answer");
   }
   if (answer.status === 304 && url === address(part)) return isFresh(part, asked);
-  if (answer.status === 401) return fails(part, "you are no longer logged in; reload the page");
+  if (answer.status === 401) return fails(part, LOGGED_OUT);
   if (!answer.ok) return fails(part, detail(html) || `Airflow answered ${answer.status}`);
   if (url !== address(part)) return; // the person has chosen something else meanwhile
   const focused = document.activeElement?.id;

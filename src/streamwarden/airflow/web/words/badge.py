@@ -35,6 +35,11 @@ _OF_HEALTH = {
 }
 
 
+def of_incident(status: Status) -> Badge:
+    """That of an open incident."""
+    return Badge(status, _OF_HEALTH.get(status, Tone.QUIET))
+
+
 def badge(row: StreamRow) -> Badge:
     """What matters first: that the driver is missing, then that something alarms, then what it does."""
     if row.state in LACKING:

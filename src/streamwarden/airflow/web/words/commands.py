@@ -1,0 +1,75 @@
+"""Texts that name commands: what the pages can do themselves is a link, any other is shown as code. Pure."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_CODE: Final = re.compile(r"`([^`\n]{1,400})`")
+_STREAM: Final = r"(?P<name>[a-z][a-z0-9_]*)"
+_ID: Final = r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*)"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text.
+
+    Args:
+        code: it stood between backticks.
+        path: below the prefix of the pages, where a person does or finds what the command `command` would; None: it is
+            no link.
+    """
+
+    text: str
+    code: bool = False
+    path: str | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    pattern: re.Pattern[str]
+    path: str
+    label: str
+
+
+def _page(command: str, path: str, label: str) -> _Page:
+    return _Page(re.compile(f"streamwarden {command}"), path, label)
+
+
+_PAGES: Final = (
+    _page(f"drill show {_ID}", "/drills/{name}", "its report"),
+    _page(f"drill run {_STREAM}", "/drills?q={name}", "the drill {name}"),
+    _page("drill list", "/drills", "the page of all drills"),
+    _page(f"start {_STREAM}", "/streams/{name}", "Start on the page of {name}"),
+    _page(f"stop {_STREAM}", "/streams/{name}", "Stop on the page of {name}"),
+    _page(f"restart {_STREAM}", "/streams/{name}", "Restart on the page of {name}"),
+    _page(f"status {_STREAM}", "/streams/{name}", "the page of {name}"),
+    _page("status", "/", "the fleet"),
+    _page(f"inspect {_STREAM}", "/streams/{name}/checkpoint", "the checkpoint of {name}"),
+    _page(f"advise {_STREAM}", "/streams/{name}/advice", "the advice for {name}"),
+    _page(f"savepoint list {_STREAM}", "/streams/{name}/state", "the savepoints of {name}"),
+    _page("incidents", "/incidents", "the incidents"),
+    _page("incidents --all", "/incidents?past=true", "all incidents"),
+    _page(f"incident show {_ID}", "/incidents/{name}", "its page"),
+    _page(f"incident (?:ack|comment) {_ID}(?: TEXT)?", "/incidents/{name}", "its page"),
+)
+"""The commands for which there is a page."""
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """The text in its order, without the backticks."""
+    over = 0
+    for found in _CODE.finditer(text):
+        yield Piece(text[over : found.start()])
+        yield _named(found[1])
+        over = found.end()
+    yield Piece(text[over:])
+
+
+def _named(command: str) -> Piece:
+    for page in _PAGES:
+        if found := page.pattern.fullmatch(command):
+            named = found.groupdict()
+            return Piece(page.label.format(**named), path=page.path.format(**named), command=command)
+    return Piece(command, code=True)
