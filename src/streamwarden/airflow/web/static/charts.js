@@ -79,7 +79,7 @@
 
   function figure(chart, values) {
     const plot = Bokeh.Plotting.figure({
-      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: values,
+      height: place.classList.contains("four") ? 150 : 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: values,
       tools: "xpan,xbox_zoom,reset", toolbar_location: null, background_fill_color: colour("back"),
       border_fill_color: colour("back"), outline_line_color: colour("line"), ...MARGINS,
     });
