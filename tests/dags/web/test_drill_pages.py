@@ -299,7 +299,7 @@ def test_the_matrix_shows_verdict_recovery_trend_and_what_was_never_tried(server
     page = seen(server, "drills/matrix")
     shown = text(page)
     assert "stream kill driver controlled restart" in shown, "the crash comes first"
-    dots = re.findall(r'<(?:a|span) class="dot ([A-Z]+(?: overdue)?)"[^>]*title="([^"]*)"', page.text)
+    dots = re.findall(r'<(?:a|button)[^>]* class="dot ([A-Z]+(?: overdue)?)"[^>]*data-tip="([^"]*)"', page.text)
     (aborted, told), untried, overdue = dots
     assert (aborted, untried) == ("ABORTED", ("NEVER", "moment: after_state: never tried"))
     assert told.startswith("kill driver: ABORTED ")

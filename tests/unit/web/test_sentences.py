@@ -51,7 +51,7 @@ def test_a_text_is_escaped_wherever_it_stands() -> None:
     html = told("<b>5 s</b> `<i>` and `streamwarden start orders`", "/p")
     assert html == (
         "&lt;b&gt;5\N{NO-BREAK SPACE}s&lt;/b&gt; <code>&lt;i&gt;</code> and "
-        '<a href="/p/streams/orders" title="streamwarden start orders">Start on the page of orders</a>'
+        '<a href="/p/streams/orders">Start on the page of orders</a>'
     )
     assert told("`streamwarden start orders`") == "<code>streamwarden start orders</code>"
     assert "hunter2" not in told("password=hunter2-hunter2 `password=hunter2-hunter2`", "")

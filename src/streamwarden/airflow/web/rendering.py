@@ -199,7 +199,7 @@ def _piece(piece: Piece, prefix: str | None) -> Markup:
         return Markup("<code>{}</code>").format(visible(piece.command))
     shown = visible(piece.text)
     if piece.path is not None:
-        return Markup('<a href="{}" title="{}">{}</a>').format(f"{prefix}{piece.path}", visible(piece.command), shown)
+        return Markup('<a href="{}">{}</a>').format(f"{prefix}{piece.path}", shown)
     return Markup("<code>{}</code>").format(shown) if piece.code else escape(unbroken(shown))
 
 
