@@ -241,7 +241,7 @@ class Airflow:
         return list(self.call("GET", "/importErrors")["import_errors"])
 
     def parse_again(self, dag_id: str) -> None:
-        """Have the file of this DAG read now: its turn comes every ten minutes, as each reading takes processor time."""
+        """Have the file of this DAG read now: its turn comes every ten minutes, as a reading takes processor time."""
         token = self.call("GET", f"/dags/{dag_id}")["file_token"]
         self.call("PUT", f"/parseDagFile/{token}")
 
