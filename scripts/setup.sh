@@ -70,10 +70,10 @@ await_programs() {
 # --- programs for the tests ------------------------------------------------------------------------------------------
 missing_for_tests() { # prints packages
     local name
-    for name in chromium chromium-browser google-chrome none; do
+    for name in chromium-headless-shell chromium chromium-browser google-chrome none; do
         if command -v "$name" >/dev/null; then break; fi
     done
-    [ "$name" != none ] || echo chromium
+    [ "$name" != none ] || echo chromium-headless-shell # the engine without windows: a tenth of the processor time for a page
     command -v mvn >/dev/null || echo maven
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
 }

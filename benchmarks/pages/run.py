@@ -345,7 +345,8 @@ def painted(base: str, headers: dict[str, str]) -> dict[str, float]:
     found = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu"],
         )
         for path in PAINTS:
             times = []

@@ -180,7 +180,8 @@ def test_a_sink_whose_folder_is_slow_holds_the_stream_up_and_one_that_takes_no_f
         tmp_path,
         inputs=flights,
         faults=f"faults: [{{kind: {slow}, times: 2, lasts: 2s}}, {{kind: {failing}, times: 2}}]",
-        batches=24,
+        batches=12,
+        steady=1,
         min_records=RECORDS,
     ) as workspace:
         run = run_drill(workspace)

@@ -103,7 +103,7 @@ def test_a_clock_that_jumps_ahead_lets_state_expire_early_and_loses_no_row(tmp_p
     """A TTL goes by the time of the batch: at the jump each carrier's count begins again. The driver goes on, and an
     unbroken twin, which is given the times of the batches, writes the same."""
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
-    few = {"batches": 12, "min_records": FEW, "oracle": "auto", "job": TTL_JOB}
+    few = {"batches": 8, "min_records": FEW, "oracle": "auto", "job": TTL_JOB}
     with drill_project(tmp_path, inputs=tmp_path / "flights", fault="clock_step", **few) as workspace:
         shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
         run = run_drill(workspace)

@@ -66,7 +66,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         inputs=tmp_path,
         fault="kill_after_topic_write",
         attempts=3,
-        batches=10,
+        batches=9,
         min_records=RECORDS,
         source=SOURCE,
         sink=SINK,

@@ -85,6 +85,7 @@ def on(spark: Cluster) -> str:
     return json.dumps({"master": spark.url, "driver_memory": "1 GB", "conf": conf})
 
 
+@pytest.mark.full  # in the first tier spark/drivers/test_standalone_cluster kills an executor and a worker in mid-batch
 def test_an_executor_killed_in_mid_batch_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     """Spark replaces it; the driver lives on and is not started again."""
     with cluster() as spark:

@@ -44,7 +44,7 @@ def test_without_apt_it_stops_and_prints_the_one_command(machine: Path) -> None:
     assert "a program that the tests need is missing" in done.stderr
     (command,) = [line for line in done.stderr.splitlines() if "apt-get install" in line]
     assert command.startswith("[setup]     sudo sh -c '")
-    assert "chromium maven" in command
+    assert "chromium-headless-shell maven" in command
     assert not (machine / ".venv").exists()
 
 
@@ -62,9 +62,9 @@ def test_as_root_with_apt_it_installs_what_is_missing(machine: Path) -> None:
     done = set_up(machine)
     update, install = (machine / "called").read_text().splitlines()
     assert update == "update"
-    assert install.startswith("install -y --no-install-recommends chromium maven")
+    assert install.startswith("install -y --no-install-recommends chromium-headless-shell maven")
     assert done.returncode == 1
-    assert "still missing after the installation: chromium maven" in done.stderr
+    assert "still missing after the installation: chromium-headless-shell maven" in done.stderr
 
 
 def test_an_installation_that_fails_ends_the_set_up_with_its_reason(machine: Path) -> None:

@@ -25,7 +25,7 @@ from support.airflow.project import add_stream, living_driver
 from support.airflow.web_server import bearer, served
 
 DOCUMENT = "/streamwarden/api/v1/openapi.json"
-EXAMPLES = 15
+EXAMPLES = 8
 """Of each operation and mode."""
 CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance]
 

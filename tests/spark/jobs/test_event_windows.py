@@ -29,7 +29,7 @@ from streamwarden.stream.spec import Backend, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.spark.drivers import project
-from support.spark.job_runs import Survivors, forged, in_tiers, of_tier, passed, publish, stream, survive_on
+from support.spark.job_runs import Survivors, forged, in_tiers, of_tier, passed, publish, stream, survive
 from support.spark.twins import assert_the_twin_agrees, compared_with_twin
 from support.spark.verdicts import recorded, verify
 
@@ -140,7 +140,9 @@ def lines() -> list[list[str]]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("event_windows")) as made:
-        yield survive_on(of_tier(pytestconfig, Backend.ROCKSDB), made, "event_windows", lines())
+        specs = [stream("event_windows", made.data, backend) for backend in of_tier(pytestconfig, Backend.ROCKSDB)]
+        publish(Path(str(specs[0].source.path)), lines())
+        yield survive(made, specs)
 
 
 @pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))

@@ -1,5 +1,5 @@
-"""flight_dedup and its bad example, killed in mid-batch, started again, right to the row: on the state store that says
-how large its state is, and with `--full` on RocksDB, too.
+"""flight_dedup and its bad example, right to the row, on the state store that says how large its state is. With
+`--full` they are killed in mid-batch and started again, and run on RocksDB, too.
 
 16 files of three hours of flights each. Each file repeats some flights of its own and of the file before it, which are
 remembered, and some of eight files before, which are too late. The bad example reads the same.
@@ -18,11 +18,10 @@ import pytest
 from streamwarden.health.checks.state import state_growth
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
-from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import Backend, HealthSpec
 from support.spark.drivers import project
-from support.spark.job_runs import Survivors, forged, in_tiers, of_tier, passed, publish, stream, survive_on
+from support.spark.job_runs import Survivors, brought_to_end, forged, in_tiers, of_tier, passed, publish, stream
 from support.spark.twins import assert_the_twin_agrees
 from support.spark.verdicts import verify
 from support.streams import health_windows
@@ -81,24 +80,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     texts = lines()
     texts[4].append(FUTURE)
     with project(tmp_path_factory.mktemp("flight_dedup")) as made:
-        yield survive_on(of_tier(pytestconfig, FIRST), made, "flight_dedup", texts)
+        specs = [stream("flight_dedup", made.data, backend) for backend in of_tier(pytestconfig, FIRST)]
+        publish(Path(str(specs[0].source.path)), texts)
+        yield brought_to_end(pytestconfig, made, specs)
 
 
 @pytest.fixture(scope="module")
 def unbounded(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
-    """Killed with `--full` alone."""
     with project(tmp_path_factory.mktemp("unbounded")) as made:
-        if pytestconfig.getoption("--full"):
-            yield survive_on(Backend, made, "flight_dedup_unbounded", lines())
-            return
-        spec = stream("flight_dedup_unbounded", made.data, FIRST)
-        publish(Path(str(spec.source.path)), lines())
-        assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED
-        yield Survivors(made, {FIRST: spec}, {})
+        specs = [stream("flight_dedup_unbounded", made.data, backend) for backend in of_tier(pytestconfig, FIRST)]
+        publish(Path(str(specs[0].source.path)), lines())
+        yield brought_to_end(pytestconfig, made, specs)
 
 
 @pytest.mark.parametrize("backend", in_tiers(FIRST))
-def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
+def test_every_row_is_right(runs: Survivors, backend: Backend) -> None:
     outcome = passed(runs.specs[backend])
     assert outcome.expected == FILES * FLIGHTS + 2  # the flight that was forgotten came twice
     assert outcome.notes["late_rows"] == 4 * 5

@@ -204,6 +204,7 @@ def test_the_timers_need_rocksdb(made: Project) -> None:
     assert end.error_class == "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS", end
 
 
+@pytest.mark.full  # in the first tier unit/lifecycle/forks/test_fork_plan has the paths in the metadata of a fork
 def test_a_fork_reads_the_schema_of_its_state_from_its_own_checkpoint(
     made: Project, story: Story, tmp_path: Path
 ) -> None:

@@ -28,8 +28,9 @@ from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from streamwarden.verification.comparing.balance import Audit, Outcome, Range
 from support.checkpoints.forged_output import Rows, copied, rewrite
-from support.command_line import Answer, in_shell
+from support.command_line import Answer, in_process, in_shell
 from support.spark.drivers import QUICK, Project, project
+from support.spark.state_looks import read_here
 
 pytestmark = pytest.mark.spark
 
@@ -81,13 +82,16 @@ def driver_runs(made: Project, driver: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> Iterator[Running]:
+    """Audited once in the session of the tests, and once by a process of its own, as a shell does it."""
     with project(tmp_path_factory.mktemp("audit")) as made:
         stream = Running(made)
         stream.publish(12)
         driver = made.start(stream.spec)
         made.await_batches(stream.spec, 12)
-        stream.whole = audit(stream.spec)
+        with pytest.MonkeyPatch.context() as patch:
+            read_here(patch, spark)
+            stream.whole = audit(stream.spec)
         stream.publish(8)
         made.await_batches(stream.spec, 20)
         stream.newest = audited(REPOSITORY, made.data, "flight_departures", "--batches", "5", "--share", "0.8")
@@ -207,7 +211,9 @@ def declared(copy: StreamSpec, project: Path) -> None:
     file.write_text(text)
 
 
-def test_a_deleted_row_and_swapped_values_are_named_and_are_an_incident(running: Running, tmp_path: Path) -> None:
+def test_a_deleted_row_and_swapped_values_are_named_and_are_an_incident(
+    running: Running, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two groups of one window with as many flights exchange their minutes: only the sums of each group show that."""
     gone: Rows = []
 
@@ -226,7 +232,9 @@ def test_a_deleted_row_and_swapped_values_are_named_and_are_an_incident(running:
     copy = copied(running.spec, tmp_path)
     rewrite(copy, change)
     declared(copy, tmp_path)
-    answer = audited(tmp_path, tmp_path / "var", "flight_departures", "--share", "1")
+    read_here(monkeypatch, spark)
+    data = tmp_path / "var"
+    answer = in_process(tmp_path, "--data", str(data), "audit", "flight_departures", "--share", "1", "--json")
     assert answer.code == Exit.BAD, answer
     found = answer.json
     assert found["unbalanced"] == 3
@@ -240,7 +248,6 @@ def test_a_deleted_row_and_swapped_values_are_named_and_are_an_incident(running:
     assert {entry["batch"] for entry in found["worst"]} == set(found["batches"])
     assert None not in found["batches"]
 
-    data = tmp_path / "var"
     with Store(f"sqlite:///{data / 'streamwarden.db'}", busy_timeout=20) as store:
 
         def incidents() -> list[str]:

@@ -242,6 +242,7 @@ def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWork
         assert spark.rows(output or "") == expected_rows(row for each in rows for row in each)
 
 
+@pytest.mark.full  # in the first tier a savepoint of the other store opens, and test_state reads both
 def test_a_savepoint_of_hdfs_backed_state_opens_as_well(tmp_path: Path, spark: SparkWorker, store_url: str) -> None:
     """Deltas after a snapshot: in a fork, and when the stream is put back. One byte that is changed is named."""
     spec = spec_at(tmp_path / "origin")

@@ -64,7 +64,7 @@ DRILL = f"""
 name: killed
 stream: windows
 fault: {{kind: kill_driver, attempts: 2, within: 2m}}
-fork: {{rewind: {FILES - 1}, at: {AT}}}
+fork: {{rewind: 7, at: {AT}}}
 steady_state: {{min_batches: 1, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
 verification: {{min_records: {RECORDS}}}

@@ -93,7 +93,7 @@ class Airflow:
             "TRIGGERER__JOB_HEARTBEAT_SEC": "1",
             "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "8",
             "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",  # see `parse_again`
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # see `parse_again`
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
         }
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "STREAMWARDEN"))}
@@ -241,7 +241,7 @@ class Airflow:
         return list(self.call("GET", "/importErrors")["import_errors"])
 
     def parse_again(self, dag_id: str) -> None:
-        """Have the file of this DAG read now: its turn comes once a minute, as each reading takes processor time."""
+        """Have the file of this DAG read now: its turn comes every ten minutes, as a reading takes processor time."""
         token = self.call("GET", f"/dags/{dag_id}")["file_token"]
         self.call("PUT", f"/parseDagFile/{token}")
 

@@ -132,12 +132,12 @@ class Producer:
         folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """A file appears every second meanwhile, as the input of a live stream does."""
+    def running(self, *, every: float = 1.0) -> Iterator[None]:
+        """A file appears after each `every` seconds meanwhile, as the input of a live stream does."""
         over = threading.Event()
 
         def publish() -> None:
-            while not over.wait(1.0):
+            while not over.wait(every):
                 self.publish(1)
 
         thread = threading.Thread(target=publish, daemon=True)

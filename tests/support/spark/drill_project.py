@@ -43,7 +43,7 @@ name: drill
 stream: flights
 {faults}
 fork: {{rewind: {rewind}, batches: {batches}{at}}}
-steady_state: {{min_batches: 2, within: 5m}}
+steady_state: {{min_batches: {steady}, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
 verification: {{min_records: {min_records}, oracle: {oracle}}}
 """
@@ -60,6 +60,7 @@ def drill_project(
     rewind: int | str = "all",
     batches: int = 10,
     attempts: int = 2,
+    steady: int = 2,
     min_records: int = 100_000,
     source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",
     sink: str = "{path: output/flights}",
@@ -81,6 +82,7 @@ def drill_project(
         source, sink, spark, state: the stream's, as YAML; more: further lines of the stream's file. Each partition of
             the state takes processor time from each batch: the standard drills have two.
         options: the fault's.
+        steady: batches of the steady state, before the first fault and after the last one.
         model: the job of spark_jobs/ that the tests' own job imports.
         oracle: of the verification; a twin adds some 20 s to a drill.
         at: of the fork: where it keeps its checkpoint and its output; None: below the project.
@@ -120,6 +122,7 @@ def drill_project(
                 batches=batches,
                 at="" if at is None else f", at: '{at}'",
                 min_records=min_records,
+                steady=steady,
                 oracle=oracle,
             ),
         ),

@@ -1,4 +1,4 @@
-"""Looks at state, and rewrites it, in the session of a test, in place of processes of their own."""
+"""Looks at state, rewrites of it, and audits in the session of a test, in place of processes of their own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamwarden.services.auditing import auditing
 from streamwarden.services.state import looking, repartitioning
 from streamwarden.stream.spec import StreamSpec
 
@@ -28,5 +29,5 @@ def read_here(patch: pytest.MonkeyPatch, spark: Any) -> None:
                 spark.conf.set(key, before[key]) if key in before else spark.conf.unset(key)
         return 0
 
-    for module in (looking, repartitioning):
+    for module in (looking, repartitioning, auditing):
         patch.setattr(module, "run_program", run)
