@@ -212,7 +212,7 @@ def test_the_page_of_a_stream(airflow: Airflow, space: Workspace, page: Page, al
         expect(shown.first).to_have_text(VALUE, timeout=1000 * LONG)
     charts = page.locator("#charts[data-drawn=true]")
     expect(charts).to_be_visible()
-    _take_down_to(page, charts.locator("figure").nth(3), album / "stream-page.png")
+    _take_down_to(page, charts.locator(".chart").nth(3), album / "stream-page.png")
 
 
 def test_the_health_of_all_streams(airflow: Airflow, space: Workspace, page: Page, album: Path) -> None:
@@ -240,7 +240,7 @@ def test_an_incident(airflow: Airflow, space: Workspace, page: Page, album: Path
     expect(page.get_by_role("button", name="Acknowledge", exact=True)).to_be_visible()
     charts = page.locator("#charts[data-drawn=true]")
     expect(charts).to_be_visible()
-    _take_down_to(page, charts.locator("figure").first, album / "incident.png")
+    _take_down_to(page, charts.locator(".chart").first, album / "incident.png")
 
 
 def _has_read_all(space: Workspace, stream: str) -> bool:
