@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.airflow.links import PAGES
+from streamwarden.airflow.web import shared_workspace
 from streamwarden.airflow.web.tabs import TABS
 from streamwarden.airflow.web.tabs.tab import Of, Tab
 from streamwarden.lifecycle import driver_folder as files
@@ -24,6 +25,7 @@ from streamwarden.services.workspace import Workspace
 from support.airflow.project import add_stream
 from support.airflow.web_fleet import EVIL, driver, fill
 from support.airflow.web_server import bearer, served
+from support.streams.queries import query_record
 
 LOG = f"""\
 26/11/27 10:00:00 INFO Batch: batch 1 was committed
@@ -142,6 +144,16 @@ def test_who_may_not_read_logs_sees_the_exception_without_its_log(
 
 def test_a_stream_that_never_failed_says_so_in_one_line(server: TestClient) -> None:
     assert "Nothing ended a driver or a query of this stream" in page(server, "calm/exceptions")
+    assert "Nothing ended a driver or a query of this stream" in page(server, "pair/exceptions"), "that was in 1970"
+
+
+def test_a_query_whose_driver_is_not_known_has_no_log(server: TestClient) -> None:
+    queries = shared_workspace.opened().store.queries
+    queries.started(query_record("pair", "right", driver="pair-2", at=time.time(), ended_at=time.time(), error="X: no"))
+    queries.ended("pair", "right", "run of right by pair-2", time.time(), "X: no")
+    text = page(server, "pair/exceptions")
+    assert "query right" in text
+    assert "?driver=" not in text
 
 
 def test_the_drills_of_a_stream_begin_with_the_last_verdict(server: TestClient) -> None:

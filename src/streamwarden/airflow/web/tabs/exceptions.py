@@ -19,10 +19,10 @@ LINES: Final = 5000
 
 
 def _read(opened: Opened, part: str) -> Mapping[str, Any]:
-    store, stream = opened.space.store, opened.stream
-    drivers = store.drivers.history(stream, time.time() - DAYS * DAY)
-    errors = raised(drivers, store.queries.of(stream))
-    shown = {"errors": errors, "days": DAYS}
+    store, stream, since = opened.space.store, opened.stream, time.time() - DAYS * DAY
+    drivers = store.drivers.history(stream, since)
+    errors = raised(drivers, (query for query in store.queries.of(stream) if (query.ended_at or 0.0) >= since))
+    shown = {"errors": errors, "days": DAYS, "known": {driver.driver_id for driver in drivers}}
     if part == "exceptions":
         return shown
     return {**shown, **_log(opened, opened.asked.driver or _newest(drivers, errors), errors)}
