@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from support.airflow.browsing import DESK, PHONE, has_no_barriers
-from support.airflow.served_pages import ServedPages, served_pages
-from support.airflow.web_on_call import DEPARTURES, ROTATIONS, fill
+from support.pages.on_call import DEPARTURES, ROTATIONS, fill
+from support.pages.served_pages import ServedPages, served_pages
 
 SIZES = {"desk": (DESK, 800), "phone": (PHONE, 844)}
 LISTS = ("/", "/incidents", "/drills")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from support.airflow.served_pages import ServedPages, served_pages
-from support.airflow.web_on_call import DEPARTURES, ERROR, LOST, PLACE, ROTATIONS, SETTING, WEATHER, fill
+from support.pages.on_call import DEPARTURES, ERROR, LOST, PLACE, ROTATIONS, SETTING, WEATHER, fill
+from support.pages.served_pages import ServedPages, served_pages
 
 SCREENS = (
     pytest.param((1280, 800), id="1280"),

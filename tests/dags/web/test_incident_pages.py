@@ -207,7 +207,7 @@ def test_every_form_marks_the_reason_that_it_needs(server: TestClient) -> None:
 
 def test_the_incident_of_a_drill_leads_to_its_report_and_what_a_page_does_is_a_link(tmp_path: Path) -> None:
     """Its evidence has the run. The commands of its advice are links where there is a page, else code."""
-    from support.airflow.web_on_call import DEVIATED, fill
+    from support.pages.on_call import DEVIATED, fill
 
     with served(tmp_path, fill) as server:
         for path in ("/incidents?part=list", "/incidents/drill"):
@@ -221,7 +221,7 @@ def test_the_incident_of_a_drill_leads_to_its_report_and_what_a_page_does_is_a_l
 
 
 def test_equal_incidents_are_one_line_that_a_person_unfolds(tmp_path: Path) -> None:
-    from support.airflow.web_on_call import equal_incidents
+    from support.pages.on_call import equal_incidents
 
     streams = ("one", "two", "three")
 
