@@ -129,7 +129,7 @@ def test_a_driver_that_was_launched_months_ago_and_lives_is_shown(tmp_path: Path
     with served(tmp_path, fill) as client:
         (driver,) = get(client, "/streams/counted/drivers")
         assert driver["driver_id"] == "counted-1"
-        page = client.get("/streamwarden/streams/counted?part=happened", headers=bearer("VIEWER")).text
+        page = client.get("/streamwarden/streams/counted/history", headers=bearer("VIEWER")).text
         assert "counted-1" in page
 
 
@@ -155,9 +155,9 @@ def test_findings_and_recommendations_are_those_of_the_page(server: TestClient) 
     page = server.get("/streamwarden/streams/counted/advice", headers=bearer("VIEWER")).text
     assert found["recommendations"]
     for each in found["findings"]:
-        assert f"<td>{each['rule']}</td><td>{each['severity']}</td>" in page
+        assert f">{each['severity']}</td><th scope=\"row\">{each['rule']}</th>" in page
     for each in found["recommendations"]:
-        assert f"<td>{each['topic']}</td><td>{each['status']}</td>" in page
+        assert f'<th scope="row">{each["topic"]}' in page
 
 
 def test_the_declaration_is_the_file_without_its_secrets(server: TestClient) -> None:

@@ -92,6 +92,13 @@ def test_each_part_of_a_tab_is_read_alone(server: TestClient, tab: Tab, part: st
     assert "<html" not in alone
 
 
+def test_a_part_that_a_tab_does_not_have_is_the_whole_tab(server: TestClient) -> None:
+    answer = server.get("/streamwarden/streams/counted/history?part=happened", headers=bearer("VIEWER"))
+    assert answer.status_code == 200
+    assert "<!doctype html>" in answer.text
+    assert 'id="history"' in answer.text
+
+
 def test_the_choice_of_a_query_is_where_it_changes_what_is_shown_and_is_kept_between_tabs(server: TestClient) -> None:
     for tab in TABS:
         text = page(server, f"pair/{tab.name}?query=left".replace("/?", "?"))

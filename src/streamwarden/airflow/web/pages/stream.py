@@ -31,7 +31,7 @@ def _shown(tab: Tab) -> Callable[..., Response]:
     ) -> Response:
         """The tab, or one part of it to refresh it."""
         opened = _opened(space, user, stream, asked)
-        part = asked.part
+        part = asked.part if asked.part in (HEAD, *tab.parts) else ""
         return page(
             request,
             "stream_head.html" if part == HEAD else tab.parts.get(part, tab.page),

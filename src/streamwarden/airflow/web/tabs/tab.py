@@ -23,7 +23,7 @@ class Asked(BaseModel):
     query: str | None = Field(None, pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)
     """one of several queries of the stream"""
     part: str = ""
-    """the part of the page that is refreshed; empty for the whole page"""
+    """the part of the tab that is refreshed; empty, or one that it does not have, for the whole page"""
     range: str = Field(LAUNCH, pattern="^(" + "|".join((LAUNCH, *RANGES)) + ")$")
     driver: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$", max_length=200)
     """whose log is shown; empty for the one that failed last"""
