@@ -155,7 +155,7 @@ def test_findings_and_recommendations_are_those_of_the_page(server: TestClient) 
     page = server.get("/streamwarden/streams/counted/advice", headers=bearer("VIEWER")).text
     assert found["recommendations"]
     for each in found["findings"]:
-        assert f">{each['severity']}</td><th scope=\"row\">{each['rule']}</th>" in page
+        assert f'>{each["severity"]}</td><th scope="row">{each["rule"]}</th>' in page
     for each in found["recommendations"]:
         assert f'<th scope="row">{each["topic"]}' in page
 

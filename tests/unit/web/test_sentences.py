@@ -40,6 +40,20 @@ def test_a_command_that_a_page_replaces_is_a_link_to_it(command: str, path: str,
 
 
 @pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        ("start orders", "Use Start on the page of orders."),
+        ("drill run kill", "Run the drill kill."),
+        ("status", "Open the fleet."),
+        ("lint orders", "Run streamwarden lint orders."),
+    ],
+)
+def test_what_a_page_replaces_is_used_or_opened_and_what_it_runs_is_run(command: str, read: str) -> None:
+    assert "".join(piece.text for piece in pieces(f"Run `streamwarden {command}`.")) == read
+    assert "".join(piece.text for piece in pieces(f"It has run. `streamwarden {command}`")).startswith("It has run. ")
+
+
+@pytest.mark.parametrize(
     "code", ["streamwarden start NAME", "streamwarden lint orders", "streamwarden start ../x", "minBatches: 3"]
 )
 def test_any_other_text_between_backticks_is_code(code: str) -> None:
