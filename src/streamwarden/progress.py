@@ -198,6 +198,16 @@ def parse_timestamp(text: str) -> float:
         raise _not_sparks(f"a progress report has the time {text[:40]!r}") from error
 
 
+def offset_value(offset: Any) -> Any:
+    """An offset of a source, which Spark reports as JSON or as text that holds JSON; None if the text holds none."""
+    if not isinstance(offset, str):
+        return offset
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return None
+
+
 def _decoded(text: str) -> Mapping[str, Any]:
     try:
         value = json.loads(text)

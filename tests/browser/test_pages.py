@@ -186,7 +186,7 @@ def test_a_log_that_a_person_opened_stays_while_the_page_refreshes_itself(
 
 
 def test_the_log_of_a_driver_is_searched_on_the_tab_of_exceptions(visit: Open) -> None:
-    """Nothing has failed yet: it is that of the newest driver. The address keeps what is searched for."""
+    """Nothing has failed yet, so the log is that of the newest driver. The address keeps the search."""
     page = visit(f"{STREAM}/exceptions")
     log = page.locator("#log")
     expect(log.locator("pre")).not_to_be_empty()

@@ -1,4 +1,4 @@
-"""How many clicks each question of a person on call takes, from the page of the fleet, at two desks and on a phone.
+"""How many clicks a person on call needs for each question, from the fleet, on two desktop screens and on a phone.
 
 Each answer, and whatever is clicked on the way to it, is on the screen without scrolling. No Airflow runs: a click that
 would run a DAG counts as done when the request is sent (`test_pages.py` follows such runs).
@@ -36,7 +36,7 @@ class Question:
         clicks: the budget.
         steps: what the person clicks, in this order; a text is typed where the focus is.
         answer: what has to be on the screen then.
-        asks: the end of the address to which the last click sends a request; empty: it sends none.
+        asks: how the address ends to which the last click sends a request; empty: it sends none.
     """
 
     name: str

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.airflow.web.rendering import rate, told
+from streamwarden.airflow.web.rendering import marked_up, rate
 from streamwarden.airflow.web.words.commands import pieces
-from streamwarden.airflow.web.words.drills import broken_words, fault_words, fits, next_run
+from streamwarden.airflow.web.words.drills import broken_words, fault_words, fits, has_words
 from streamwarden.airflow.web.words.folds import FEW, IncidentFold, folded_incidents
 from streamwarden.airflow.web.words.moments import due_words, since_words
 from streamwarden.drills.faults import FAULTS
@@ -62,14 +62,14 @@ def test_any_other_text_between_backticks_is_code(code: str) -> None:
 
 
 def test_a_text_is_escaped_wherever_it_stands() -> None:
-    html = told("<b>5 s</b> `<i>` and `streamwarden start orders`", "/p")
+    html = marked_up("<b>5 s</b> `<i>` and `streamwarden start orders`", "/p")
     assert html == (
         "&lt;b&gt;5\N{NO-BREAK SPACE}s&lt;/b&gt; <code>&lt;i&gt;</code> and "
         '<a href="/p/streams/orders">Start on the page of orders</a>'
     )
-    assert told("`streamwarden start orders`") == "<code>streamwarden start orders</code>"
-    assert "hunter2" not in told("password=hunter2-hunter2 `password=hunter2-hunter2`", "")
-    assert told("`a\u202eb`") == "<code>a\\u202eb</code>"
+    assert marked_up("`streamwarden start orders`") == "<code>streamwarden start orders</code>"
+    assert "hunter2" not in marked_up("password=hunter2-hunter2 `password=hunter2-hunter2`", "")
+    assert marked_up("`a\u202eb`") == "<code>a\\u202eb</code>"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,11 @@ def test_a_drill_says_what_it_breaks_and_how() -> None:
     assert broken_words(several) == "a fork of orders"
     assert fits(several, "PLANNED holidays orders")
     assert not fits(several, "planned tuesday")
+    assert has_words("Kill orders", "orders kill")
 
 
-def test_the_next_run_is_that_of_the_schedule() -> None:
-    at = next_run("0 5 * * 1", NOON)
-    assert at == NOON + 4 * 86400 + 17 * 3600
-    assert due_words(at) == "Mon 30 Nov 05:00"
-    assert (next_run(None, NOON), next_run("no cron", NOON)) == (None, None)
+def test_a_moment_that_is_due_has_its_day_of_the_week() -> None:
+    assert due_words(NOON + 4 * 86400 + 17 * 3600) == "Mon 30 Nov 05:00"
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from streamwarden.airflow.links import drill_run_id
 from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.row_cache import paused_dags
 from streamwarden.airflow.web.shared_workspace import catalogs, opened
-from streamwarden.airflow.web.words.drills import next_run
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.resilience import Resilience
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 from streamwarden.errors import DrillError
 from streamwarden.health.check_relations import DRILL
+from streamwarden.schedules import next_due
 from streamwarden.services.incidents.drill_incidents import longest_run, overdue_now
 from streamwarden.services.monitoring.resilience import resilience_of
 from streamwarden.services.workspace import Workspace
@@ -64,9 +64,8 @@ class ConfiguredDrill:
     @property
     def lasted(self) -> float | None:
         """Seconds of its newest run that has ended."""
-        return (
-            None if self.ended is None or self.ended.ended_at is None else self.ended.ended_at - self.ended.started_at
-        )
+        run = self.ended
+        return None if run is None or run.ended_at is None else run.ended_at - run.started_at
 
 
 def readable_drills(names: Sequence[str] | set[str], user: Any) -> frozenset[str]:
@@ -119,12 +118,16 @@ def configured(space: Workspace, user: Any, now: float, stream: str | None = Non
             ended=ended.get(name),
             running=run if (run := newest.get(name)) is not None and run.ended_at is None else None,
             due=due.get(name),
-            next=None if paused.get(f"{DRILL}{name}") else next_run(specs[name].schedule, now),
+            next=None if paused.get(f"{DRILL}{name}") else _next(specs[name], now),
             paused=paused.get(f"{DRILL}{name}"),
             may_run=f"{DRILL}{name}" in runnable,
         )
         for name in sorted(readable)
     ]
+
+
+def _next(spec: DrillSpec, now: float) -> float | None:
+    return next_due(spec.schedule, now) if spec.schedule else None
 
 
 def _due(

@@ -95,7 +95,7 @@ def environment() -> Environment:
         "safe_text": redacted_text,
         "fact": lambda value, name: redacted_text(format_fact(name, value)),
         "prose": lambda text: unbroken(redacted_text(text)),
-        "told": told,
+        "marked_up": marked_up,
         "spark": sparkline,
         "verdict": verdict_word,
         "clock": clock,
@@ -184,9 +184,8 @@ def rate(per_second: float | None) -> str:
     return f"{count:.0f}{unit}" if count >= 99.95 or not count else f"{count:.1f}{unit}"
 
 
-def told(text: str, prefix: str | None = None) -> Markup:
-    """A text for people as HTML, without secrets: what stands between backticks as code, or as a link to the page that
-    does the same.
+def marked_up(text: str, prefix: str | None = None) -> Markup:
+    """A text as HTML, without secrets. Text between backticks becomes code, or a link if a page replaces the command.
 
     Args:
         prefix: of the addresses of the pages; None: no links.

@@ -14,6 +14,7 @@ from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.state import was_declined
 from streamwarden.health.check_relations import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
+from streamwarden.schedules import last_due
 from streamwarden.services.incidents.incident_keeper import keep
 from streamwarden.units import format_count, format_duration
 
@@ -129,16 +130,6 @@ def _how(run: DrillRun) -> str:
     if run.status is DrillStatus.COMPLETED:
         return "deviated"
     return "was aborted" if run.status is DrillStatus.ABORTED else "failed"
-
-
-def last_due(schedule: str, before: float) -> float | None:
-    """The last time before `before` when `schedule` (UTC) was due, Unix seconds; None if it is no cron text."""
-    from croniter import CroniterError, croniter
-
-    try:
-        return float(croniter(schedule, datetime.fromtimestamp(before, UTC)).get_prev(float))
-    except (CroniterError, ValueError, KeyError):
-        return None
 
 
 def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping[str, ConfigError], now: float) -> None:

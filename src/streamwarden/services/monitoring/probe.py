@@ -32,9 +32,9 @@ from streamwarden.health.window import (
 )
 from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.savepoints.savepoint import root_of
+from streamwarden.schedules import interval_at
 from streamwarden.services.analysis.jobs import job_facts
 from streamwarden.services.monitoring.reachability import Services
-from streamwarden.services.monitoring.schedules import interval_at
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec

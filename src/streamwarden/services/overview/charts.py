@@ -13,7 +13,7 @@ from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.health.signals import series
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.thresholds import Thresholds
-from streamwarden.progress import Progress
+from streamwarden.progress import OperatorProgress, Progress
 from streamwarden.services.overview import rolled
 from streamwarden.services.overview.models import Model, attributes
 from streamwarden.services.overview.parts import Parts, by_operator, lag_by_partition, lines_of
@@ -115,6 +115,10 @@ def _latency(report: Progress) -> float | None:
 
 def _lag(report: Progress) -> float | None:
     return None if report.watermark is None else report.at - report.watermark
+
+
+def _by_operator(name: str, title: str, unit: str, read: Callable[[OperatorProgress], float]) -> Chart:
+    return Chart(name=f"operator_{name}", title=title, unit=unit, parts=by_operator(read))
 
 
 CHARTS: Final = (
@@ -235,36 +239,11 @@ CHARTS: Final = (
             ),
         ),
     ),
-    Chart(
-        name="operator_rows",
-        title="Rows of state by operator",
-        unit="rows",
-        parts=by_operator(lambda operator: operator.rows_total),
-    ),
-    Chart(
-        name="operator_updates",
-        title="Rows of state updated in a batch",
-        unit="rows",
-        parts=by_operator(lambda operator: operator.rows_updated),
-    ),
-    Chart(
-        name="operator_removals",
-        title="Rows of state removed in a batch",
-        unit="rows",
-        parts=by_operator(lambda operator: operator.rows_removed),
-    ),
-    Chart(
-        name="operator_dropped",
-        title="Rows dropped as late in a batch",
-        unit="rows",
-        parts=by_operator(lambda operator: operator.rows_dropped_by_watermark),
-    ),
-    Chart(
-        name="operator_memory",
-        title="Memory of the state by operator",
-        unit="bytes",
-        parts=by_operator(lambda operator: operator.memory_used_bytes),
-    ),
+    _by_operator("rows", "Rows of state by operator", "rows", lambda each: each.rows_total),
+    _by_operator("updates", "Rows of state updated in a batch", "rows", lambda each: each.rows_updated),
+    _by_operator("removals", "Rows of state removed in a batch", "rows", lambda each: each.rows_removed),
+    _by_operator("dropped", "Rows dropped as late in a batch", "rows", lambda each: each.rows_dropped_by_watermark),
+    _by_operator("memory", "Memory of the state by operator", "bytes", lambda each: each.memory_used_bytes),
     Chart(name="partition_lag", title="Lag by partition", unit="rows", parts=lag_by_partition),
 )
 

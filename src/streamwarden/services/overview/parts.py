@@ -1,11 +1,9 @@
-"""What the reports of batches say of each operator and of each partition of a source: charts with a line for each of
-them, as many as the reports name. Pure."""
+"""Charts with a line for each stateful operator, or for each partition of a source, that the reports name. Pure."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from streamwarden.progress import OperatorProgress, Progress
+from streamwarden.progress import OperatorProgress, Progress, offset_value
 
 MOST: Final = 6
 """Lines of a chart: those whose newest values are the largest."""
@@ -20,11 +18,11 @@ def by_operator(read: Callable[[OperatorProgress], float]) -> Parts:
 
 
 def lag_by_partition(report: Progress) -> dict[str, float]:
-    """Records of each partition, as `clicks 3`, that a batch found and left. Sources without partitions have none."""
+    """Records that a batch left unread in each partition, such as `clicks 3`. Only Kafka reports partitions."""
     return {
         name: lag
         for source in report.sources
-        for name, lag in _lags(_parsed(source.latest_offset), _parsed(source.end_offset))
+        for name, lag in _lags(offset_value(source.latest_offset), offset_value(source.end_offset))
     }
 
 
@@ -36,14 +34,6 @@ def _lags(latest: Any, end: Any) -> Iterator[tuple[str, float]]:
             done = read.get(partition, 0) if isinstance(read, Mapping) else 0
             if isinstance(offset, int) and isinstance(done, int):
                 yield f"{topic} {partition}", float(max(0, offset - done))
-
-
-def _parsed(offset: Any) -> Any:
-    """Spark writes an offset as JSON, or as text that holds it."""
-    try:
-        return json.loads(offset) if isinstance(offset, str) else offset
-    except ValueError:
-        return None
 
 
 def lines_of(parts: Parts, reports: Sequence[Progress]) -> list[tuple[str, list[float | None]]]:

@@ -18,8 +18,8 @@ from streamwarden.health.signals.saved import NewestSavepoint, newest_savepoint
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DeclaredInput, StateInstance, Window
 from streamwarden.lifecycle.savepoints.savepoint import MANIFEST
+from streamwarden.schedules import interval_at
 from streamwarden.services.monitoring.probe import probe
-from streamwarden.services.monitoring.schedules import interval_at
 from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import Backend, StateSpec

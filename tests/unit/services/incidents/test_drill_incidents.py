@@ -23,7 +23,6 @@ from streamwarden.services.incidents.drill_incidents import (
     drill_verdict,
     due_and_missed,
     follow_drills,
-    last_due,
     scheduled,
 )
 from streamwarden.services.monitoring.rounds import run_round
@@ -103,13 +102,6 @@ def test_a_drill_that_never_ran_counts_from_when_it_was_unpaused() -> None:
 def test_a_drill_that_is_paused_or_has_no_schedule_is_never_overdue() -> None:
     assert missed(since=None, at=MIDNIGHT + 30 * DAY) is None
     assert due_and_missed(replace(SPEC, schedule=None), (), 0.0, MIDNIGHT + 30 * DAY) is None
-
-
-@pytest.mark.parametrize(
-    ("schedule", "due"), [("@daily", -DAY), ("30 4 * * *", -19.5 * HOUR), ("@once", None), ("x", None)]
-)
-def test_the_last_time_of_a_schedule(schedule: str, due: float | None) -> None:
-    assert last_due(schedule, MIDNIGHT) == (None if due is None else MIDNIGHT + due)
 
 
 def test_only_drills_that_airflow_runs_are_scheduled() -> None:

@@ -8,7 +8,13 @@ from streamwarden.airflow.web.pages import drill_run, drills, fleet, incidents, 
 from streamwarden.airflow.web.rendering import ASSETS, fingerprint
 
 router = APIRouter(include_in_schema=False)
-for page in (fleet, stream, incidents, drills, drill_run):  # `/drills/matrix` is no run
+for page in (
+    fleet,
+    stream,
+    incidents,
+    drills,
+    drill_run,
+):  # drill_run last: it takes any name for a run
     router.include_router(page.router)
 
 _FOR_A_YEAR = "private, max-age=31536000, immutable"

@@ -15,7 +15,7 @@ from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, re
 from streamwarden.airflow.web.readable_drills import ConfiguredDrill
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
-from streamwarden.airflow.web.words.drills import fits
+from streamwarden.airflow.web.words.drills import fits, has_words
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.comparison import compare
 from streamwarden.drills.reporting.listing import PAGE, DrillVerdict, RunFilter
@@ -98,7 +98,7 @@ def _history(
     specs = {row.spec.name: row.spec for row in configured}
 
     def found(name: str, stream: str) -> bool:
-        return fits(specs[name], asked.q) if name in specs else asked.q.lower() in f"{name} {stream}"
+        return fits(specs[name], asked.q) if name in specs else has_words(f"{name} {stream}", asked.q)
 
     selected = {name for name, stream in pairs if asked.drill in (None, name) and found(name, stream)}
     chosen = RunFilter(drills=selected, stream=asked.stream, verdict=asked.verdict, offset=asked.offset)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from streamwarden.airflow.web.tabs.tab import LAUNCH, RANGES, Of, Opened, Tab
 
-LEAST: Final = 900.0
-"""Seconds that the range since the launch has at least: what was before a restart is worth a look, too."""
+LEAST: Final = RANGES["15m"]
+"""The range since the launch is never shorter: what was before a restart is worth a look, too."""
 
 
 def since_launch(opened: Opened) -> float:

@@ -1,5 +1,5 @@
-"""Advice on a stream in the order in which a person needs it: what to change first, what is right already last, and
-equal findings of the linter as one line. Pure."""
+"""Advice on a stream in the order in which a person needs it: changes first, settings that are right last. Equal
+findings of the linter are one line. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class FoldedFinding:
     """What one rule says of a stream.
 
     Args:
-        seen: what was observed in each place, and the place; several if it is the same in all.
+        seen: each observation with its place.
     """
 
     rule: str
@@ -28,7 +28,7 @@ class FoldedFinding:
 
 
 def in_order(advice: Iterable[Recommendation]) -> list[Recommendation]:
-    """What is to be changed, the costliest first; then what is not known, and what is to be kept."""
+    """The changes, the costliest first; then what is not known; then what should stay as it is."""
     return sorted(advice, key=lambda one: (_ORDER.index(one.status), -(one.costs or 0.0)))
 
 

@@ -2,7 +2,7 @@
 unusual about it. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streamwarden.health.window import Batch
@@ -30,7 +30,8 @@ class BatchLine:
         seconds: how long it took, from its report, else from the files of both logs; None: it has not ended.
         rows_in, rows_out: None: no report, or the sink does not say.
         updated, removed, dropped: rows of the state, and rows that came after the watermark, of all operators.
-        note: what is unusual, in few words, or empty; `bad`: it calls for a look.
+        note: what is unusual, in few words, or empty.
+        bad: whether a person should look at the batch.
     """
 
     batch_id: int
@@ -66,10 +67,8 @@ def _line(batch: Batch, is_slowest: bool) -> BatchLine:
 
 
 def _reported(line: BatchLine, report: Progress) -> BatchLine:
-    return BatchLine(
-        batch_id=line.batch_id,
-        began=line.began,
-        seconds=line.seconds,
+    return replace(
+        line,
         phases=Phases(
             planning=report.planning_ms / 1000, execution=report.execution_ms / 1000, logs=report.logs_ms / 1000
         ),
@@ -79,8 +78,6 @@ def _reported(line: BatchLine, report: Progress) -> BatchLine:
         removed=sum(operator.rows_removed for operator in report.operators),
         dropped=sum(operator.rows_dropped_by_watermark for operator in report.operators),
         watermark=report.watermark,
-        note=line.note,
-        bad=line.bad,
     )
 
 

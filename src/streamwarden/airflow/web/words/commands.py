@@ -16,9 +16,8 @@ class Piece:
     """A part of a text.
 
     Args:
-        code: it stood between backticks.
-        path: below the prefix of the pages, where a person does or finds what the command `command` would; None: it is
-            no link.
+        code: whether it is shown as code.
+        path: the address, below the prefix of the pages, of the page that replaces `command`; None: it is no link.
     """
 
     text: str
@@ -60,8 +59,7 @@ _PAGES: Final = (
 
 
 def pieces(text: str) -> Iterator[Piece]:
-    """The text in its order, without the backticks. What a person is told to run, and finds on a page, is to be opened
-    or used instead."""
+    """The text in its order, without the backticks. In front of a page, `run` becomes `open` or `use`."""
     over = 0
     for found in _CODE.finditer(text):
         page, piece = _named(found[1])

@@ -1,6 +1,4 @@
-"""What a list says of a drill: what it breaks, in words, and when it runs next. Pure."""
-
-from datetime import UTC, datetime
+"""What a list says of a drill, in words, and how a drill is searched for. Pure."""
 
 from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.spec import DrillSpec
@@ -20,18 +18,13 @@ def broken_words(spec: DrillSpec) -> str:
 
 def fits(spec: DrillSpec, text: str) -> bool:
     """Whether every word of `text` is somewhere in what the drill is called, breaks and says."""
-    said = " ".join((spec.name, spec.stream, spec.breaks, fault_words(spec), spec.description, *spec.tags)).lower()
-    return all(word in said for word in text.lower().split())
+    said = " ".join((spec.name, spec.stream, spec.breaks, fault_words(spec), spec.description, *spec.tags))
+    return has_words(said, text)
 
 
-def next_run(schedule: str | None, now: float) -> float | None:
-    """When the schedule (UTC) is due next after `now`, Unix seconds; None: it has no times."""
-    from croniter import CroniterError, croniter  # imported here, as everywhere: most files have no schedule
-
-    try:
-        return float(croniter(schedule, datetime.fromtimestamp(now, UTC)).get_next(float)) if schedule else None
-    except (CroniterError, ValueError, KeyError):
-        return None
+def has_words(said: str, text: str) -> bool:
+    """Whether every word of `text` is somewhere in `said`, whatever its case."""
+    return all(word in said.lower() for word in text.lower().split())
 
 
 def _spaced(variant: str) -> str:

@@ -23,8 +23,8 @@ class Raised:
         kind: Spark's error class, the exception's name, or how the process ended.
         place: `FILE:LINE` of the job, or empty: the first frame of its own.
         first_at, last_at: Unix seconds.
-        driver_id: the driver that it ended last.
-        query: of the query that it ended; empty: of the only one, or the driver's own.
+        driver_id: the last driver that it ended.
+        query: the name of the query that it ended; empty: the driver's only query, or the driver itself.
         next_step: what a person should do, or empty.
     """
 
@@ -76,7 +76,7 @@ def _without(kind: str, text: str) -> str:
 
 
 def _folded(seen: Sequence[Raised]) -> list[Raised]:
-    """Each error once, as it was seen last. One that names its place is the same wherever its message differs."""
+    """Each error as it was seen last. Errors of a class are equal if their place is; without a place, their text."""
     folds: dict[tuple[str, ...], Raised] = {}
     for one in sorted(seen, key=lambda each: each.last_at):
         key = (one.query, one.kind, one.place or _NUMBERS.sub("#", one.text))

@@ -61,7 +61,7 @@ class IncidentFold:
 
     @property
     def judged_at(self) -> float:
-        """When the one was judged whose last verdict is the oldest, Unix seconds."""
+        """The oldest of the times at which the incidents were last judged, Unix seconds."""
         return min(group.root.updated_at for group in self.groups)
 
 
@@ -85,8 +85,8 @@ def folded_incidents(groups: Sequence[IncidentGroup], opened: Collection[str]) -
 
 
 def _gathered(items: Sequence[T], names: Sequence[str]) -> Iterator[tuple[str, list[T]]]:
-    """The items in their order, each alone without a name; those whose name several have, together in the place of the
-    first."""
+    """The items in their order. Items that share a name stand together in the place of the first; any other stands
+    alone, under an empty name."""
     several = {name for name, count in Counter(names).items() if name and count >= FEW}
     together: dict[str, list[T]] = {}
     for item, name in zip(items, names, strict=True):

@@ -1,4 +1,4 @@
-"""The log of a driver as records with a level: those that a person searches for, or those around an error. Pure."""
+"""Records of a driver's log: those that a person searches for, or those around an error. Pure."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ LEVELS: Final = {"": logging.NOTSET, "warning": logging.WARNING, "error": loggin
 
 @dataclass(frozen=True, slots=True)
 class ShownRecord:
-    """One record. `found`: it names what a person looks for."""
+    """One record. `found`: it contains the text that a person looks for."""
 
     level: str
     text: str

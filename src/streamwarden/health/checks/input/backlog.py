@@ -1,6 +1,5 @@
 """Backlog: seconds of work that wait in front of the stream."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +13,7 @@ from streamwarden.health.signals.series import batch_seconds, current_batches, r
 from streamwarden.health.signals.stopped import is_down, is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Probed, WaitingInput, Window
-from streamwarden.progress import Progress
+from streamwarden.progress import Progress, offset_value
 from streamwarden.units import format_count, format_duration
 
 
@@ -187,22 +186,13 @@ def _processed(found: Sequence[Progress]) -> float:
 
 def _lag(latest: Any, end: Any) -> int | None:
     """Rows between two offsets: numbers, or Kafka's {topic: {partition: offset}}, also as JSON text."""
-    latest, end = _parsed(latest), _parsed(end)
+    latest, end = offset_value(latest), offset_value(end)
     if isinstance(latest, int) and isinstance(end, int):
         return max(0, latest - end)
     if isinstance(latest, Mapping) and isinstance(end, Mapping) and latest:
         lags = [_lag(value, end.get(key, {} if isinstance(value, Mapping) else 0)) for key, value in latest.items()]
         return None if any(lag is None for lag in lags) else sum(lag for lag in lags if lag is not None)
     return None
-
-
-def _parsed(offset: Any) -> Any:
-    if not isinstance(offset, str):
-        return offset
-    try:
-        return json.loads(offset)
-    except ValueError:
-        return None
 
 
 CHECK = Check(
