@@ -118,6 +118,12 @@ def format_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def significant(value: float, digits: int) -> str:
+    """`value` with so many significant digits at most, but whole: `1.23`, `0.00123`, and with three of them `1,235`."""
+    text = f"{value:,.{digits}g}"
+    return f"{value:,.0f}" if "e+" in text else text
+
+
 def format_instant(at: float) -> str:
     """Unix seconds as `2099-01-06 08:00:00 UTC`, or the year alone if it is beyond Python's calendar."""
     try:

@@ -14,8 +14,12 @@ from typing import Any, Final
 from streamwarden.health.verdict import ALARMS, APPLIES, Status, Verdict
 from streamwarden.health.window import Probed, Reading, Window
 from streamwarden.lifecycle.queries import Part
-from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
+from streamwarden.units import format_duration, parse_duration, parse_size, significant, size_unit
 
+DIGITS: Final = 3
+"""Significant digits of a value, unless a limit is near. A limit has all its own, as a person wrote it."""
+MOST_DIGITS: Final = 15
+"""Those of a number that a file or a computation holds."""
 NEAR: Final = 0.01
 """Share of a limit within which a value is near it."""
 
@@ -53,12 +57,14 @@ class ValueUnit(StrEnum):
         return number
 
     def show(self, value: float) -> str:
-        """`value` for a person: `1.2 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`."""
-        if self is ValueUnit.SECONDS and value >= 60:
-            return format_duration(value)
-        if self is ValueUnit.SHARE:
-            return f"{value * 100:.3g} %"
-        return self._exactly(value, 4) if value < 1000 or self is ValueUnit.BYTES else f"{value:,.0f}"
+        """`value` for a person: `1.23 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`; whole from 1,000 on, and no unit beyond."""
+        return format_duration(value) if self is ValueUnit.SECONDS and value >= 60 else self._exactly(value, DIGITS)
+
+    def show_limit(self, limit: float) -> str:
+        """A limit for a person, with each of its digits: `1.234 GB`, `1m 30s`."""
+        if self is ValueUnit.SECONDS and limit >= 60:
+            return format_duration(limit)
+        return self._exactly(limit, MOST_DIGITS)
 
     def show_beside(self, limits: Iterable[float], value: float) -> str:
         """`value` for a person who compares it with `limits`: with as many digits as one of these that is near needs.
@@ -68,7 +74,7 @@ class ValueUnit(StrEnum):
         for limit in limits:
             if value == limit or abs(value - limit) > NEAR * limit:
                 continue
-            for digits in range(4, 16):
+            for digits in range(DIGITS, MOST_DIGITS + 1):
                 if (text := self._exactly(value, digits)) != self._exactly(limit, digits):
                     return text
         return self.show(value)
@@ -77,10 +83,10 @@ class ValueUnit(StrEnum):
         """`value` with so many significant digits."""
         if self is ValueUnit.BYTES:
             size, suffix = size_unit(value)
-            return f"{value / size:.{digits}g} {suffix}"
+            return f"{significant(value / size, digits)} {suffix}"
         if self is ValueUnit.SECONDS:
-            return f"{value * 1000:.{digits}g} ms" if value < 1 else f"{value:.{digits}g} s"
-        return f"{value * 100:.{digits}g} %" if self is ValueUnit.SHARE else f"{value:,.{digits}g}"
+            return f"{significant(value * 1000, digits)} ms" if value < 1 else f"{significant(value, digits)} s"
+        return f"{significant(value * 100, digits)} %" if self is ValueUnit.SHARE else significant(value, digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +222,7 @@ class Check:
 @lru_cache(maxsize=1024)
 def _limits_text(unit: ValueUnit, more_is_worse: bool, warning: float, critical: float) -> str:
     start, side = ("from", "above") if more_is_worse else ("at", "below")
-    return f"warning {start} {unit.show(warning)}, critical {side} {unit.show(critical)}"
+    return f"warning {start} {unit.show_limit(warning)}, critical {side} {unit.show_limit(critical)}"
 
 
 def limits(warning: float, critical: float, unit: ValueUnit, what: str) -> tuple[Threshold, Threshold]:

@@ -92,7 +92,7 @@ def _in_order(check: Check, values: Mapping[str, float], where: str) -> None:
         side = "at most" if check.more_is_worse else "at least"
         unit = next(threshold.unit for threshold in check.thresholds if threshold.name == "warning")
         raise ConfigError(
-            f"warning {unit.show(warning)} and critical {unit.show(critical)} are in the wrong order",
+            f"warning {unit.show_limit(warning)} and critical {unit.show_limit(critical)} are in the wrong order",
             expected=f"warning {side} critical",
             where=where,
             next_step="set both limits",

@@ -98,7 +98,7 @@ def _threshold_table(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> 
         units = {threshold.name: threshold.unit for threshold in check.thresholds}
         own = spec.health.thresholds.get(check.name, {})
         shown = [
-            f"{name} {units[name].show(value)}" + (" (this stream's own)" if name in own else "")
+            f"{name} {units[name].show_limit(value)}" + (" (this stream's own)" if name in own else "")
             for name, value in in_force.of(check.name).items()
         ]
         rows.append((check.name, "; ".join(shown)))
