@@ -28,6 +28,8 @@ DOCUMENT = "/streamwarden/api/v1/openapi.json"
 EXAMPLES = 8
 """Of each operation and mode."""
 CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance]
+PARTIAL = [not_a_server_error, content_type_conformance]
+"""Of an answer with some of its fields: a generated `fields` may name one that there is."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,6 @@ def _ask(operation: APIOperation, mode: GenerationMode, **path: str) -> None:
     @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
     def ask(case: schemathesis.Case) -> None:
         case.path_parameters = {**case.path_parameters, **path}
-        case.call_and_validate(headers=bearer("ADMIN"), checks=CHECKS)
+        case.call_and_validate(headers=bearer("ADMIN"), checks=PARTIAL if (case.query or {}).get("fields") else CHECKS)
 
     ask()

@@ -12,17 +12,19 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
+from streamwarden.airflow.web import shared_workspace
+from streamwarden.airflow.web.readings import Snapshot
 from streamwarden.airflow.web.row_cache import (
     DAY,
     FRESH,
-    LOOK_AGAIN,
     OLDEST,
     PATIENCE,
     QUICK,
     REST,
     Board,
-    Snapshot,
-    Unchanged,
+    Slow,
+    read_board,
+    read_numbers,
     state_trends,
 )
 from streamwarden.errors import StoreError
@@ -33,6 +35,8 @@ from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
 from support.airflow.web_fleet import fill
 from support.airflow.web_server import bearer, served
+from support.pages import on_call
+from support.streams.reports import report
 
 LAST = LastRound(at=None, late=False, text="")
 FOR_SURE = 30.0
@@ -219,30 +223,21 @@ def test_full_collections_pass_over_what_the_server_holds_after_its_first_readin
         assert gc.get_freeze_count() > len(gc.get_objects())
 
 
-def test_the_store_is_read_again_if_it_has_changed_a_process_is_gone_or_after_some_seconds() -> None:
-    """Processes die without a word in the store. The rows that are kept are as old as the question, not as they are."""
-    clock, versions, pids = [100.0], [(1,), (1,), (2,), (2,), (2,)], [{7}, {7}, {7}, set(), set(), set()]
-    reader = Reader(clock)
-    unchanged = Unchanged(reader, lambda: versions.pop(0), lambda rows: frozenset(pids.pop(0)), lambda: clock[0])
-    first = unchanged()
-    clock[0] += 1
-    again = unchanged()
-    assert (reader.count, again.at, again.reading) == (1, 101.0, first.reading)
-    assert unchanged().reading == first.reading, "it was read, and says the same"
-    assert reader.count == 2
-    unchanged()
-    assert reader.count == 3, "a process is gone"
-    clock[0] += LOOK_AGAIN + 0.1
-    unchanged()
-    assert reader.count == 4
-
-
-def test_a_store_that_has_no_version_is_always_read() -> None:
-    reader = Reader([100.0])
-    unchanged = Unchanged(reader, lambda: None, lambda rows: frozenset(), lambda: 100.0)
-    for _ in range(2):
-        unchanged()
-    assert reader.count == 2
+def test_the_numbers_of_new_batches_are_those_that_reading_everything_finds(tmp_path: Path) -> None:
+    """Of a stream that runs; the one that is down keeps its own. Without the new batches, which is the control, the
+    rows are the same objects."""
+    with served(tmp_path, on_call.fill):
+        space, files, slow = shared_workspace.opened(), shared_workspace.catalogs(), Slow()
+        before = read_board(space, files, slow, time.time()).rows
+        assert any(row.state == "down" for row in before)
+        now = time.time()
+        reports = [report(number, at=now, rows=900, id=f"query-{on_call.WEATHER}") for number in range(300, 310)]
+        space.store.batches.upsert_many(on_call.WEATHER, reports)
+        found = read_numbers(space.store, before, now)
+        changed = [new.stream for old, new in zip(before, found, strict=True) if new != old]
+        assert changed == [on_call.WEATHER]
+        assert found == read_board(space, files, slow, now).rows
+        assert all(one is other for one, other in zip(found, read_numbers(space.store, found, now), strict=True))
 
 
 def test_the_version_of_an_embedded_store_changes_with_whatever_another_process_writes(space: Workspace) -> None:

@@ -15,8 +15,9 @@ from fastapi.testclient import TestClient
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.airflow.links import PAGES, drill_run_id
 from streamwarden.airflow.web import shared_workspace
+from streamwarden.airflow.web.pages.fleet import RIGHTS_AGAIN, Shown
+from streamwarden.airflow.web.readings import LOOK_AGAIN
 from streamwarden.airflow.web.rendering import environment
-from streamwarden.airflow.web.row_cache import LOOK_AGAIN
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
@@ -95,6 +96,19 @@ def test_a_page_that_shows_the_newest_rows_gets_no_others(server: TestClient) ->
     store.stops.set_desired(replace(store.stops.desired("halted"), reason="the disk has moved"))
     wait_for("the page to get it", lambda: ask(tag=tag)[0] == 200, timeout=30)
     assert "the disk has moved" in server.get(f"{PAGES}/?part=fleet", headers=bearer("VIEWER")).text
+
+
+def test_a_page_is_told_that_it_is_up_to_date_only_for_its_user_and_what_it_was_shown() -> None:
+    """For half a minute; then Airflow is asked for the rights again."""
+    now = [0.0]
+    shown = Shown(lambda: now[0])
+    shown.keep("tag", "ann", "reading-1")
+    assert shown.holds("tag", "ann", "reading-1")
+    assert not shown.holds("tag", "ben", "reading-1")
+    assert not shown.holds("tag", "ann", "reading-2")
+    assert not shown.holds("other", "ann", "reading-1")
+    now[0] += RIGHTS_AGAIN + 0.1
+    assert not shown.holds("tag", "ann", "reading-1")
 
 
 def test_a_pause_of_a_dag_is_seen_although_nobody_writes_into_the_store(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from streamwarden.adapters.store.incidents.incident_actions import SqlIncidentAc
 from streamwarden.adapters.store.incidents.incidents import SqlIncidentRepository
 from streamwarden.adapters.store.incidents.mutes import SqlMuteRepository
 from streamwarden.adapters.store.incidents.verdicts import SqlVerdictRepository
+from streamwarden.adapters.store.marks import SqlMarkRepository
 from streamwarden.adapters.store.migrate import migrate
 from streamwarden.adapters.store.publications import SqlPublicationRepository
 from streamwarden.lifecycle.driver import ProcessIdentity
@@ -81,6 +82,7 @@ class Store:
         self.deliveries = SqlDeliveryRepository(self._database)
         self.drill_schedules = SqlDrillScheduleRepository(self._database)
         self.publications = SqlPublicationRepository(self._database)
+        self.marks = SqlMarkRepository(self._database)
 
     def __repr__(self) -> str:
         return f"Store({self.where})"

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from streamwarden.airflow.web.access import HEALTH, Method, allowed, allowed_of, dag_of_stream, dags_of
-from streamwarden.airflow.web.row_cache import Snapshot, board
+from streamwarden.airflow.web.readings import Snapshot
+from streamwarden.airflow.web.row_cache import board
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import Mute
@@ -77,6 +78,12 @@ def fleet(user: Any, chosen: Selection) -> SeenFleet:
         readable=_readable(snapshot, user),
         chosen=chosen,
     )
+
+
+def newest_reading() -> str:
+    """Names what the rows and the last evaluation say now, for everybody. Raises StreamwardenError."""
+    snapshot = board().snapshot()
+    return f"{snapshot.reading}|{snapshot.last.at}|{snapshot.last.late}"
 
 
 def snapshot_for(user: Any) -> Snapshot:

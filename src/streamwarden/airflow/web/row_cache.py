@@ -4,22 +4,19 @@ A request is answered with the newest rows. If they are older than `FRESH`, a th
 reading computed for `QUICK` seconds at most, the request waits up to `PATIENCE` for them before it gets the old ones.
 Only a request that finds none, or very old ones because no page was open, waits as long as the reading takes.
 
-An open page asks every two seconds, so it shows what happened within 2.3 s. Without the wait a request starts the
-reading whose rows only the next request shows, two seconds later: so it is with a large fleet, because 95 of 100
-answers have to come within 0.1 s. If the rows of a fleet rest for longer than two seconds, a page shows what happened
-within that rest and two more requests.
+An open page asks every two seconds, so it shows a status within 3 s. Without the wait a request starts the reading
+whose rows only the next request shows, two seconds later: so it is if many streams of a large fleet change their status
+at once, because 95 of 100 answers have to come within 0.1 s. `readings.py` says what is read, and how old numbers are.
 """
 
 import gc
 import logging
 import math
 import os
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -29,15 +26,19 @@ from sqlalchemy import select
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.marks import Marks
+from streamwarden.airflow.web.readings import LOOK_SHARE, Paced, Reader, Readings, Seen, Snapshot
 from streamwarden.airflow.web.shared_workspace import catalogs, opened
 from streamwarden.errors import StreamwardenError
-from streamwarden.health.evaluations import LastRound, last_round
+from streamwarden.health.evaluations import EvaluationRecord, LastRound, last_round
 from streamwarden.health.signals.series import STATE_BYTES
+from streamwarden.health.thresholds import Thresholds
 from streamwarden.health.verdict import Verdict
-from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.lifecycle.queries import owner
 from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.overview.catalogs import CatalogCache
-from streamwarden.services.overview.facts import read_facts
+from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
+from streamwarden.services.overview.numbers import with_numbers
 from streamwarden.services.overview.rows import MadeMetrics, StreamRow, Trend, stream_rows
 from streamwarden.services.overview.status import statuses
 from streamwarden.services.workspace import Workspace
@@ -47,18 +48,16 @@ FRESH: Final = 1.0
 """Seconds for which rows are shown without reading new ones."""
 REST: Final = 3.0
 """Times as long as a reading computes are the rows of a large fleet shown: so reading takes about a quarter of a core
-at most, however many people look. The quicker of the last two readings counts, because the first one and the one after
-each evaluation have more to do; time in which the thread waited for other processes does not count."""
-QUICK: Final = 0.05
+at most while many streams change their status, however many people look. The quicker of the last two readings counts,
+because the first one and the one after each evaluation have more to do; time in which the thread waited for other
+processes does not count."""
+QUICK: Final = 0.2
 """Seconds of computing of a reading that a request waits for: those of a few hundred streams."""
-PATIENCE: Final = 0.3
+PATIENCE: Final = 1.0
 """Seconds for which a request waits for newer rows before it is answered with those that are there: a quick reading may
 wait for other processes."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
-LOOK_AGAIN: Final = 60.0
-"""Seconds after which the rows are read again although nothing in the store has changed and every process of this host
-lives: a lease of another host may have expired, and the mean of five minutes moves."""
 SLOW_AGAIN: Final = 60.0
 """Seconds after which verdicts and trends are read again without an evaluation: `streamwarden check STREAM` judges one
 stream."""
@@ -66,19 +65,10 @@ TREND_POINTS: Final = 24
 FEW_POINTS: Final = 4
 """Fewer points of a day, one an hour, are no line."""
 
+Stored = tuple[tuple[int, ...] | None, Marks, tuple[object, ...], Sequence[EvaluationRecord]]
+"""The version of the store, and what `Seen` has from it."""
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The rows as they were at `at` (Unix seconds), when the streams were last judged, and for how many seconds the
-    thread that read this computed. Snapshots with the same `reading` say the same."""
-
-    at: float
-    rows: tuple[StreamRow, ...]
-    last: LastRound
-    cost: float = 0.0
-    reading: str = ""
 
 
 class Board:
@@ -146,68 +136,51 @@ def board() -> Board:
     """The board of this process."""
     space, slow = opened(), Slow()
 
-    def read() -> Snapshot:
+    def whole() -> Snapshot:
         snapshot = read_board(space, catalogs(), slow, time.time())
         settle()
         return snapshot
 
-    def version() -> tuple[object, ...] | None:
-        stored = space.store.version()
-        return None if stored is None else (stored, catalogs().newest(space), paused_dags(PREFIX))
+    return Board(
+        Readings(
+            Reader(
+                whole,
+                lambda streams: read_some(space, catalogs(), slow, streams, time.time()),
+                lambda rows: read_numbers(space.store, rows, time.time()),
+                look_at(space, catalogs()),
+                living,
+            )
+        )
+    )
 
-    return Board(Unchanged(read, version, living))
+
+def look_at(space: Workspace, files: CatalogCache) -> Callable[[], Seen]:
+    """What tells whether the rows have changed; the store is asked only if anybody has written into it."""
+    store = space.store
+    settings = Paced(lambda: (files.newest(space).read_at, paused_dags(PREFIX)), LOOK_SHARE / 2)
+
+    def read() -> Stored:
+        version = store.version()  # before the rest: what is written meanwhile is read again
+        return version, store.marks.of_streams(time.time()), store.marks.of_people(), store.evaluations.all()
+
+    stored = Paced(read, LOOK_SHARE)
+    kept: Stored | None = None
+
+    def look() -> Seen:
+        nonlocal kept
+        version = store.version()
+        if kept is None or version is None or version != kept[0]:
+            kept = stored()
+        return Seen(version, (settings(), kept[2]), kept[1], last_round(kept[3], time.time()))
+
+    return look
 
 
-def living(rows: Iterable[StreamRow]) -> frozenset[int]:
-    """The drivers of `rows` whose processes are there on this host, by pid. A reading finds out whether they are the
-    same ones; this is quick, and changes when one dies."""
+def living(rows: Iterable[StreamRow]) -> Mapping[str, int]:
+    """Stream -> the process of its driver, of the drivers of `rows` whose processes are there on this host. A reading
+    finds out whether they are the same ones; this is quick, and changes when one dies."""
     there = frozenset(os.listdir("/proc"))  # noqa: PTH208  # thousands of names, and no paths of them
-    return frozenset(row.pid for row in rows if row.pid is not None and str(row.pid) in there)
-
-
-class Unchanged:
-    """Reads the rows only if what they are made of has changed, or `LOOK_AGAIN` seconds later.
-
-    Args:
-        read: reads the rows now.
-        version: of the store, the project's files and the pauses of DAGs; None if a change cannot be seen without
-            reading.
-        living: which processes of these rows are there.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[], Snapshot],
-        version: Callable[[], tuple[object, ...] | None],
-        living: Callable[[Iterable[StreamRow]], frozenset[int]],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._read, self._version, self._living, self._clock = read, version, living, clock
-        self._of: tuple[object, ...] | None = None
-        self._lived: frozenset[int] = frozenset()
-        self._read_at = -math.inf
-        self._kept: Snapshot | None = None
-        self._name, self._changes = secrets.token_hex(4), 0  # of this process: another one has read other rows
-
-    def __call__(self) -> Snapshot:
-        """The rows; the same ones with a newer time while nothing has changed. Raises StreamwardenError."""
-        version, now = self._version(), self._clock()
-        if self._kept is not None and self._holds(self._kept, version, now):
-            return replace(self._kept, at=now, cost=0.0)
-        snapshot = self._read()
-        self._changes += self._kept is None or _says(snapshot) != _says(self._kept)
-        self._kept = replace(snapshot, reading=f"{self._name}-{self._changes}")
-        self._of, self._read_at, self._lived = version, now, self._living(snapshot.rows)
-        return self._kept
-
-    def _holds(self, kept: Snapshot, version: tuple[object, ...] | None, now: float) -> bool:
-        same = version is not None and version == self._of and 0 <= now - self._read_at <= LOOK_AGAIN
-        return same and self._living(kept.rows) == self._lived
-
-
-def _says(snapshot: Snapshot) -> tuple[object, ...]:
-    """Everything but ages."""
-    return snapshot.rows, snapshot.last.at, snapshot.last.late
+    return {owner(row.stream): row.pid for row in rows if row.pid is not None and str(row.pid) in there}
 
 
 @cache
@@ -266,21 +239,43 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
     declared, last = files.newest(space), last_round(space.store.evaluations.all(), now)
     catalog = with_undeclared(declared.catalog, space.store, space.fleet)
     names = catalog.names
-    slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
-    facts = read_facts(space.store, catalog, names, now, slow.verdicts)
-    rows = stream_rows(
+    slow.read(space.store, [*names, *_queries(space, names)], last, now)
+    rows = _rows(space, read_facts(space.store, catalog, names, now, slow.verdicts), slow, declared.thresholds)
+    return Snapshot(now, rows, last, time.thread_time() - began)
+
+
+def read_some(
+    space: Workspace, files: CatalogCache, slow: Slow, streams: Collection[str], now: float
+) -> tuple[StreamRow, ...]:
+    """The rows of these streams at `now`, with their newest verdicts. Raises StreamwardenError."""
+    declared = files.newest(space)
+    catalog = with_undeclared(declared.catalog, space.store, space.fleet)
+    names = [name for name in catalog.names if name in streams]
+    parts = [*names, *_queries(space, names)]
+    verdicts = [verdict for name in parts for verdict in space.store.verdicts.latest(name)]
+    return _rows(space, read_facts(space.store, catalog, names, now, verdicts), slow, declared.thresholds)
+
+
+def read_numbers(store: Store, rows: tuple[StreamRow, ...], now: float) -> tuple[StreamRow, ...]:
+    """The rows with the numbers of their newest batches at `now`. Raises StoreError."""
+    names = [row.stream for row in rows if row.state == "running"]
+    return with_numbers(rows, store.batches.newest(names), store.batches.flows_since(names, now - RATE_WINDOW), now)
+
+
+def _rows(space: Workspace, facts: FleetFacts, slow: Slow, thresholds: Thresholds) -> tuple[StreamRow, ...]:
+    return stream_rows(
         statuses(space, facts),
         facts,
-        thresholds=declared.thresholds,
+        thresholds=thresholds,
         paused=paused_dags(PREFIX),
         trends=slow.trends,
         made=slow.metrics,
     )
-    return Snapshot(now, rows, last, time.thread_time() - began)
 
 
-def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
-    return (query for queries in space.store.queries.of_many(names).values() for query in queries)
+def _queries(space: Workspace, names: Sequence[str]) -> Iterable[str]:
+    """The queries of these streams, as `STREAM/QUERY`."""
+    return (query.identity for queries in space.store.queries.of_many(names).values() for query in queries)
 
 
 def paused_dags(prefix: str) -> Mapping[str, bool]:

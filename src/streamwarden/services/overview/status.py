@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field
 
+from streamwarden.adapters.store.history.batches import Flow
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import Mute, mute_of
 from streamwarden.health.shown_verdicts import current_health
@@ -247,19 +248,23 @@ def _with_rates(group: list[StreamStatus], facts: FleetFacts) -> list[StreamStat
     """Each running stream with its rows a second; a stream of several queries has the sum of theirs."""
     rates = {status.stream: _rate(status, facts) for status in group}
 
-    def rate(of: str) -> float:
+    def total(of: str) -> float:
         return sum(value for name, value in rates.items() if of in (name, owner(name)))
 
     return [
-        replace(status, rows_in_per_second=rate(status.stream)) if status.state == "running" else status
+        replace(status, rows_in_per_second=total(status.stream)) if status.state == "running" else status
         for status in group
     ]
 
 
 def _rate(status: StreamStatus, facts: FleetFacts) -> float:
     """Rows a second over the part of `RATE_WINDOW` in which the stream existed."""
-    flow = facts.flows.get(status.stream)
-    age = RATE_WINDOW if status.first_batch_at is None else facts.now - status.first_batch_at
+    return rate(facts.flows.get(status.stream), status.first_batch_at, facts.now)
+
+
+def rate(flow: Flow | None, first_batch_at: float | None, now: float) -> float:
+    """Rows a second of the batches of `RATE_WINDOW`, of which a young stream has only a part. Pure."""
+    age = RATE_WINDOW if first_batch_at is None else now - first_batch_at
     return 0.0 if flow is None else flow.rows / min(RATE_WINDOW, max(1.0, age))
 
 

@@ -1,6 +1,8 @@
 """The fleet page: every stream in one table, streams in the same trouble as one line."""
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Final, get_args
@@ -28,8 +30,38 @@ router = APIRouter()
 _LARGEST_FIRST = frozenset(set(Sort) - {Sort.TROUBLE, Sort.STREAM, Sort.STATE, Sort.FORECAST})
 """Columns whose first click shows the largest value: the one that a person looks for."""
 
+RIGHTS_AGAIN: Final = 30.0
+"""Seconds for which a page goes on to show rows that its user may not read any more."""
+MOST_SHOWN: Final = 1000
+
 _kept: Final = KeptRows()
 """The rows as they were rendered last."""
+
+
+class Shown:
+    """What open pages show: while the rows stay the same, they are told so without asking Airflow for the rights to
+    each of a thousand DAGs. They get nothing by that. After `RIGHTS_AGAIN` seconds Airflow is asked.
+
+    Threads may share it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[str, str], tuple[str, float]] = {}
+
+    def holds(self, etag: str, user: str, reading: str) -> bool:
+        """Whether the user was shown this, of this reading and query, and nothing has changed since."""
+        shown, at = self._kept.get((etag, user), ("", -math.inf))
+        return shown == reading and self._clock() - at <= RIGHTS_AGAIN
+
+    def keep(self, etag: str, user: str, reading: str) -> None:
+        """The user is shown this now."""
+        if len(self._kept) >= MOST_SHOWN:
+            self._kept.clear()
+        self._kept[etag, user] = reading, self._clock()
+
+
+_shown: Final = Shown()
 
 
 class View(Selection):
@@ -53,9 +85,14 @@ class Lines:
 @router.get("/")
 def fleet(request: Request, user: GetUserDep, space: SpaceDep, chosen: Annotated[View, Query()]) -> Response:
     """The page, or the table alone to refresh it: 304 as long as nothing in it has changed."""
-    seen, part = readable_fleet.fleet(user, chosen), request.query_params.get("part") == "fleet"
+    part, has = request.query_params.get("part") == "fleet", request.headers.get("if-none-match", "")
+    reading = f"{readable_fleet.newest_reading()}|{request.url.query}"
+    if part and _shown.holds(has, user.get_id(), reading):
+        return Response(status_code=304, headers={**HEADERS, "ETag": has})
+    seen = readable_fleet.fleet(user, chosen)
     etag = _etag(seen, request.url.query)
-    if part and request.headers.get("if-none-match") == etag:
+    _shown.keep(etag, user.get_id(), reading)
+    if part and has == etag:
         return Response(status_code=304, headers={**HEADERS, "ETag": etag})
     lines = _lines(seen, chosen)
     prefix = str(request.scope.get("root_path", ""))
