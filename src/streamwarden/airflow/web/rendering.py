@@ -41,6 +41,7 @@ _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
 ASSETS: Final = {
     "pages.css": (STATIC / "pages.css", "text/css"),
+    "times.js": (STATIC / "times.js", "text/javascript"),
     "pages.js": (STATIC / "pages.js", "text/javascript"),
     "actions.js": (STATIC / "actions.js", "text/javascript"),
     "tips.js": (STATIC / "tips.js", "text/javascript"),
@@ -91,14 +92,16 @@ def environment() -> Environment:
         "duration": lambda seconds: unbroken(format_duration(seconds)) if seconds is not None else "–",
         "rate": rate,
         "number": lambda count: f"{count:,}" if count is not None else "–",
-        "utc": lambda at: utc(at).replace(" ", _UNBROKEN),
+        "utc": lambda at: moment(at, "full"),
+        "instant": lambda at: moment(at, "named"),
+        "utc_text": lambda at: utc(at).replace(" ", _UNBROKEN),
         "safe_text": redacted_text,
         "fact": lambda value, name: redacted_text(format_fact(name, value)),
         "prose": lambda text: unbroken(redacted_text(text)),
         "marked_up": marked_up,
         "spark": sparkline,
         "verdict": verdict_word,
-        "clock": clock,
+        "clock": lambda at: moment(at, "clock"),
         "distance": distance,
         "exit_words": describe,
         "replay": replay_words,
@@ -109,8 +112,8 @@ def environment() -> Environment:
         "changed_entry": state_words.changed_entry,
         "happened": state_words.what_happened,
         "stretches": stretches,
-        "since_words": since_words,
-        "due_words": due_words,
+        "since_words": lambda at, now: moment(at, "since", now),
+        "due_words": lambda at: moment(at, "due"),
         "fault_words": fault_words,
         "broken_words": broken_words,
         "incident_badge": of_incident,
@@ -210,6 +213,23 @@ def unbroken(text: str) -> str:
 def utc(at: float | None) -> str:
     """`2026-01-31 12:00:00`, UTC."""
     return "–" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+_SHAPES: Final[Mapping[str, Callable[[float, float], str]]] = {
+    "full": lambda at, now: utc(at).replace(" ", _UNBROKEN),
+    "named": lambda at, now: f"{utc(at).replace(' ', _UNBROKEN)} UTC",
+    "clock": lambda at, now: clock(at),
+    "since": since_words,
+    "due": lambda at, now: due_words(at),
+}
+"""How a time is written. times.js writes each in the zone of Airflow's clock menu."""
+
+
+def moment(at: float | None, shape: str, now: float = 0.0) -> Markup:
+    """A time in UTC, as an element that times.js writes in the zone that the person chose."""
+    if at is None:
+        return Markup("–")
+    return Markup('<time data-moment="{:.3f}" data-shape="{}">{}</time>').format(at, shape, _SHAPES[shape](at, now))
 
 
 def sparkline(points: Sequence[tuple[float, float]], width: int = 72, height: int = 18) -> str:

@@ -128,7 +128,7 @@ def _batch_or_time(batches: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
         batch |= {"min": batches[0], "max": batches[-1], "placeholder": shown}
     return (
         batch,
-        {"name": "time", "label": "Or to the newest batch at (your time)", "type": "datetime-local"},
+        {"name": "time", "label": "Or to the newest batch at", "type": "datetime-local"},
         {"name": "try_first", "label": "Try it on a fork first", "type": "checkbox", "checked": True},
     )
 

@@ -133,14 +133,15 @@ function row({ label, type = "text", options = [], ...more }) {
   if (type === "hidden") return control;
   const made = document.createElement("label");
   made.className = type === "checkbox" ? "check" : "";
-  made.append(...(type === "checkbox" ? [control, ` ${label}`] : [`${label} `, control]));
+  const named = type === "datetime-local" ? `${label} (${timeZone()})` : label;
+  made.append(...(type === "checkbox" ? [control, ` ${named}`] : [`${named} `, control]));
   return made;
 }
 function typed() { // what was filled in, in the types of JSON
   const filled = fieldsOf().filter(({ type, value }) => type === "checkbox" || value.trim());
   return Object.fromEntries(filled.map(({ name, type, value, checked, valueAsNumber }) => [
     name,
-    { checkbox: () => checked, number: () => valueAsNumber, "datetime-local": () => new Date(value).toISOString() }[type]?.() ?? value.trim(),
+    { checkbox: () => checked, number: () => valueAsNumber, "datetime-local": () => instantOf(value) }[type]?.() ?? value.trim(),
   ]));
 }
 // What would be done, as soon as that is clear: nothing is changed by asking.
@@ -245,7 +246,8 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const said = form.querySelector("[role=status]");
   said.textContent = "";
-  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+  const instant = (name, value) => (form.elements[name].type === "datetime-local" ? instantOf(value) : value);
+  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value).map(([name, value]) => [name, instant(name, value)]));
   try {
     const made = await call(`${prefix}${form.dataset.post}`, "POST", values);
     const { dag, conf, answer } = form.dataset;

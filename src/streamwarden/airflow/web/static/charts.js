@@ -48,7 +48,7 @@
     return `${Number((value / size).toPrecision(3))} ${suffix}`;
   }
 
-  const clock = (at) => new Date(1000 * at).toISOString().slice(0, 19).replace("T", " ");
+  const clock = SHAPES.full;
 
   function columns(chart, index) {
     const line = chart.lines[index];
@@ -56,7 +56,7 @@
       ? chart.lines.slice(0, index).reduce((sum, each) => sum + (each.values[at] ?? 0), 0) : 0);
     const values = line.values.map((value) => value ?? NaN);
     return {
-      x: line.at.map((at) => 1000 * at),
+      x: line.at.map(wall),
       y: values.map((value, at) => value + below[at]),
       below,
       value: values.map((value) => shown(value, chart.unit)),
@@ -104,7 +104,7 @@
   function mark(plot) {
     for (const event of marks) {
       const [, , ink, line_dash] = MARKS[event.kind];
-      plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(ink), line_dash, line_width: 1.5 }));
+      plot.add_layout(new Bokeh.Span({ location: wall(event.at), dimension: "height", line_color: colour(ink), line_dash, line_width: 1.5 }));
     }
   }
   // What happened, on one line over all charts.
@@ -121,7 +121,7 @@
     for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = null;
     plot.add_tools(new Bokeh.CrosshairTool({ overlay: cross }));
     const drawn = plot.text({ x: { field: "x" }, y: { field: "y" }, text: { field: "sign" }, source: signs, text_color: { field: "ink" }, text_font_size: "12px", text_font_style: "bold", text_baseline: "middle", text_align: "center" });
-    plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "mouse", attachment: "below", tooltips: [["", "@what"], ["UTC", "@when"], ["why", "@why"]] }));
+    plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "mouse", attachment: "below", tooltips: [["", "@what"], [timeZone(), "@when"], ["why", "@why"]] }));
     sheet.add_root(plot);
     return box;
   }
@@ -133,7 +133,7 @@
       level = event.at - before < CLOSE * (until - since) ? (level + 1) % LEVELS : 0;
       before = event.at;
       const [sign, , ink] = MARKS[event.kind];
-      const row = [1000 * event.at, -level, level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), plain(event.why || "–")];
+      const row = [wall(event.at), -level, level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), plain(event.why || "–")];
       Object.values(data).forEach((column, index) => column.push(row[index]));
     }
     return data;
@@ -182,7 +182,7 @@
       const legend = chart.lines.length > 1 ? { legend_label: plain(line.name) } : {};
       if (chart.stacked) plot.varea({ x: { field: "x" }, y1: { field: "below" }, y2: { field: "y" }, source, fill_color: ink, fill_alpha: 0.5, ...legend });
       const drawn = plot.line({ x: { field: "x" }, y: { field: "y" }, source, line_color: ink, line_width: 2, ...(chart.stacked ? {} : legend) });
-      plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "vline", tooltips: [["", "@line: @value"], ["UTC", "@when"]] }));
+      plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "vline", tooltips: [["", "@line: @value"], [timeZone(), "@when"]] }));
     });
     if (chart.lines.length > 1) {
       Object.assign(plot.legend, { background_fill_alpha: 0.7, background_fill_color: colour("back"), label_text_color: colour("text"), location: "bottom_left", orientation: "horizontal", label_text_font_size: "11px", padding: 2, border_line_color: null });
@@ -244,13 +244,13 @@
         values.end = top(chart);
       }
       signs.data = signsOf(found.since, found.until);
-      [range.start, range.end] = [1000 * found.since, 1000 * found.until];
+      [range.start, range.end] = [wall(found.since), wall(found.until)];
     } else {
       sheet?.clear();
       place.replaceChildren();
       figures.clear();
       sheet = new Bokeh.Document();
-      range = new Bokeh.Range1d({ start: 1000 * found.since, end: 1000 * found.until });
+      range = new Bokeh.Range1d({ start: wall(found.since), end: wall(found.until) });
       signs = new Bokeh.ColumnDataSource({ data: signsOf(found.since, found.until) });
       cross = new Bokeh.Span({ dimension: "height", location: NaN, line_color: colour("dim"), line_width: 1 });
       const boxes = [...(marks.length ? [lane()] : []), ...found.charts.filter(measured).map(draw)];
@@ -280,7 +280,7 @@
   }
 
   const draws = (redraw) => again(redraw).catch(failed);
-  document.addEventListener("theme", () => draws(true));
+  for (const chosen of ["theme", "zone"]) document.addEventListener(chosen, () => draws(true));
   draws(true);
   setInterval(() => { if (!document.hidden && !place.matches(":hover")) draws(false); }, 10000);
 })();

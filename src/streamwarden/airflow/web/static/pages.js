@@ -142,6 +142,7 @@ async function refresh(part) {
   const fresh = part.cloneNode(false);
   fresh.innerHTML = html.trimStart(); // rendered on the server, where every text is escaped
   ages(fresh);
+  times(fresh);
   if (part.firstChild?.data?.trim() === "") part.firstChild.remove(); // the indent of the template
   adopt(part, fresh);
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
@@ -161,7 +162,7 @@ function ages(place) {
   const now = (Date.now() + ahead) / 1000;
   for (const each of place.querySelectorAll("time[data-at]")) {
     const { at, form } = each.dataset;
-    each.title ||= each.textContent.replace(/^(at|since) /, "");
+    if (!each.title.endsWith(timeZone())) each.title = SHAPES.named(Number(at));
     const text = form === "in" ? (at - now < 1 ? "now" : `in ${lasting(at - now)}`)
       : `${form === "for" ? "for " : ""}${lasting(Math.max(0, now - at))}${form === "ago" ? " ago" : ""}`;
     if (each.textContent !== text) each.textContent = text;

@@ -7,7 +7,7 @@
 
   function show(wanted) {
     owner = wanted;
-    bubble.textContent = owner.dataset.tip;
+    bubble.textContent = zoned(owner.dataset.tip);
     if (!bubble.matches(":popover-open")) bubble.showPopover();
     const at = owner.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = bubble;
@@ -30,7 +30,7 @@
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   document.addEventListener("scroll", () => { if (owner) show(owner); }, true);
   document.addEventListener("refreshed", () => { // the explanation may have changed, or its word may be gone
-    if (owner?.isConnected && owner.dataset.tip) bubble.textContent = owner.dataset.tip;
+    if (owner?.isConnected && owner.dataset.tip) bubble.textContent = zoned(owner.dataset.tip);
     else hide();
   });
 })();
