@@ -54,6 +54,46 @@ def test_the_lists_fit_the_screen_and_have_no_barrier(
         assert 0 <= box["x"] <= box["x"] + box["width"] <= size[0]
 
 
+def test_on_a_phone_the_filter_is_folded_and_the_first_row_is_on_the_first_screen(
+    pages: ServedPages, browser: Browser
+) -> None:
+    width, height = SIZES["phone"]
+    page = pages.open(browser, "/", (width, height))
+    first = page.locator("#first-row tr").first
+    box = first.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= height
+    search = page.get_by_role("searchbox", name="Search")
+    expect(search).to_be_hidden()
+    head = page.locator("#filters summary")
+    expect(head).to_have_text("Filter ")
+    head.focus()
+    page.keyboard.press("Enter")
+    search.fill("weather")
+    expect(head).to_contain_text("(1 active)")
+    expect(page.locator("#first-row tr")).to_have_count(1)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(search).to_be_visible()
+    expect(head).to_be_hidden()
+
+
+def test_an_address_with_a_filter_says_so_on_a_phone_and_shows_it_on_a_desk(
+    pages: ServedPages, browser: Browser
+) -> None:
+    """Back undoes what was chosen, also in the head."""
+    page = pages.open(browser, "/?q=weather&trouble=true", SIZES["phone"])
+    head = page.locator("#filters summary")
+    expect(head).to_contain_text("(2 active)")
+    head.click()
+    page.get_by_label("only in trouble").uncheck()
+    expect(head).to_contain_text("(1 active)")
+    page.wait_for_url("**/?q=weather")
+    page.go_back()
+    expect(head).to_contain_text("(2 active)")
+    desk = pages.open(browser, "/?q=weather", SIZES["desk"])
+    expect(desk.get_by_role("searchbox", name="Search")).to_have_value("weather")
+
+
 def test_a_running_drill_does_not_hide_the_last_verdict(pages: ServedPages, browser: Browser) -> None:
     for path, row in (("/", f'[data-stream="{DEPARTURES}"]'), ("/drills", "#first-row tr:has(#of-kill_driver)")):
         shown = pages.open(browser, path, SIZES["desk"]).locator(row)

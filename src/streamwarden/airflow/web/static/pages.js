@@ -252,7 +252,10 @@ function show(search, field) {
 }
 addEventListener("popstate", () => {
   typing = undefined;
-  if (filter) fill(filter, new URLSearchParams(location.search));
+  if (filter) {
+    fill(filter, new URLSearchParams(location.search));
+    count();
+  }
   addressed();
   refreshAll();
 });
@@ -262,10 +265,24 @@ function fill(form, asked) { // what the address says
     else if (field.name) field.value = asked.get(field.name) ?? "";
   }
 }
+const chosen = () => new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
+// On a small screen the filter is folded, so that the first row is on it. Its head says how much of it is in force.
+const filters = document.getElementById("filters");
+const roomy = matchMedia("(min-width: 48.01rem)"); // as in pages.css
+function fold() { filters.open = roomy.matches; }
+function count() {
+  const { size } = chosen();
+  if (filters) write("active", size ? `(${size} active)` : "");
+}
+if (filters) {
+  roomy.addEventListener("change", fold);
+  fold();
+}
 if (filter) {
   let waiting;
-  const chosen = () => new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
+  count();
   const changed = (field) => {
+    count();
     const values = chosen();
     const now = new URLSearchParams(location.search);
     for (const kept of ["sort", "descending", "open"]) for (const value of now.getAll(kept)) values.append(kept, value);
