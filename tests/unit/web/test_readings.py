@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 import pytest
@@ -40,8 +40,10 @@ class Fleet:
         self.pids = {name: number + 1 for number, name in enumerate(self.names)}
         self.batch = 0
         self.reads: list[object] = []
+        self.dies: Callable[[], object] = lambda: None
+        """What happens while everything is read, after the driver was seen alive."""
         self.readings = Readings(
-            Reader(self.whole, self.some, self.numbers, self.look, self.living), lambda: self.now, lambda: self.used
+            Reader(self.whole, self.some, self.numbers, self.look, self.processes), lambda: self.now, lambda: self.used
         )
 
     def commits(self, seconds: float = 2.0) -> Snapshot:
@@ -56,7 +58,9 @@ class Fleet:
 
     def whole(self) -> Snapshot:
         self._reads("whole", "whole")
-        return Snapshot(self.now, self._rows(self.names), LAST)
+        snapshot = Snapshot(self.now, self._rows(self.names), LAST)
+        self.dies()
+        return snapshot
 
     def some(self, streams: Collection[str]) -> tuple[StreamRow, ...]:
         self._reads("some", sorted(streams))
@@ -69,12 +73,18 @@ class Fleet:
     def look(self) -> Seen:
         return Seen(self.version, self.common, dict(self.marks), self.last)
 
-    def living(self, rows: Iterable[StreamRow]) -> Mapping[str, int]:
-        return {row.stream: self.pids[row.stream] for row in rows if row.stream in self.pids}
+    def processes(self) -> frozenset[str]:
+        return frozenset(str(pid) for pid in self.pids.values())
 
     def _rows(self, names: Iterable[str]) -> tuple[StreamRow, ...]:
         return tuple(
-            stream_row(name, state="running" if name in self.pids else "down", batch_id=self.batch) for name in names
+            stream_row(
+                name,
+                state="running" if name in self.pids else "down",
+                pid=self.pids.get(name),
+                batch_id=self.batch,
+            )
+            for name in names
         )
 
     def _reads(self, kind: str, said: object) -> None:
@@ -117,6 +127,14 @@ def test_a_death_is_shown_by_the_next_request_and_takes_only_the_row_of_its_stre
     assert fleet.reads == [["s1"]]
     fleet.commits()
     assert ["s1"] not in fleet.reads[1:], "it is told once"
+
+
+def test_a_driver_that_dies_while_everything_is_read_is_down_at_the_next_request() -> None:
+    """It was seen alive, and is gone when the reading ends."""
+    fleet = Fleet()
+    fleet.dies = lambda: fleet.pids.pop("s1", None)
+    assert fleet.readings().rows[1].state == "running"
+    assert fleet.commits().rows[1].state == "down"
 
 
 def test_a_status_in_the_store_is_read_at_once_and_that_of_many_streams_with_everything() -> None:

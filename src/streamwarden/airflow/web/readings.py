@@ -95,14 +95,14 @@ class Reader:
         some: the rows of these streams and of their queries.
         numbers: these rows with the numbers of their newest batches.
         look: what tells whether anything has changed.
-        living: which processes of these rows are there.
+        processes: the ids of the processes of this host.
     """
 
     whole: Callable[[], Snapshot]
     some: Callable[[Collection[str]], tuple[StreamRow, ...]]
     numbers: Callable[[tuple[StreamRow, ...]], tuple[StreamRow, ...]]
     look: Callable[[], Seen]
-    living: Callable[[Iterable[StreamRow]], Mapping[str, int]]
+    processes: Callable[[], frozenset[str]]
 
 
 class Readings:
@@ -117,7 +117,7 @@ class Readings:
         self._reader, self._clock, self._computed = reader, clock, computed
         self._kept: Snapshot | None = None
         self._seen: Seen | None = None
-        self._lived: Mapping[str, int] = {}
+        self._lived: Mapping[str, str] = {}
         self._whole_of: object = None
         self._numbered: object = None
         self._whole_at, self._whole_next, self._numbers_next = -math.inf, -math.inf, -math.inf
@@ -126,7 +126,8 @@ class Readings:
     def __call__(self) -> Snapshot:
         """The rows; the same ones with a newer time while nothing has changed. Raises StreamwardenError."""
         began, now, seen = self._computed(), self._clock(), self._reader.look()
-        rows = self._rows(seen, now)
+        processes = self._reader.processes()  # before the rows are read: one that dies meanwhile is missed next time
+        rows = self._rows(seen, now, processes)
         if rows is None:
             whole = self._reader.whole()
             rows, same = whole.rows, self._kept is not None and self._kept.rows == whole.rows
@@ -134,34 +135,33 @@ class Readings:
             self._whole_next = self._clock() + (self._computed() - began) / WHOLE_SHARE
         else:
             same = self._kept is not None and _are_the_same(rows, self._kept.rows)
-        return self._keep(Snapshot(now, rows, seen.last, self._computed() - began), seen, same=same)
+        return self._keep(Snapshot(now, rows, seen.last, self._computed() - began), seen, processes, same=same)
 
-    def _keep(self, snapshot: Snapshot, seen: Seen, *, same: bool) -> Snapshot:
+    def _keep(self, snapshot: Snapshot, seen: Seen, processes: frozenset[str], *, same: bool) -> Snapshot:
         before = self._kept
         unchanged = before is not None and same and _round(before) == _round(snapshot)
         self._changes += not unchanged
         self._kept = replace(snapshot, reading=f"{self._name}-{self._changes}")
         self._seen = seen
         if before is None or not same:
-            self._lived = self._reader.living(snapshot.rows)
+            self._lived = living(snapshot.rows, processes | self._reader.processes())
         return self._kept
 
-    def _rows(self, seen: Seen, now: float) -> tuple[StreamRow, ...] | None:
+    def _rows(self, seen: Seen, now: float, processes: frozenset[str]) -> tuple[StreamRow, ...] | None:
         """The rows as they are now; None if everything has to be read."""
         before, kept = self._seen, self._kept
         if before is None or kept is None or seen.common != before.common or not now - self._whole_at >= 0:
             return None
-        changed = self._changed(before, seen, kept.rows)
+        changed = self._changed(before, seen, processes)
         if len(changed) > FEW or self._is_due(seen, now):
             return None
         if changed:
             return _merged(kept.rows, changed, self._reader.some(changed))
         return self._numbers(kept.rows, seen, now)
 
-    def _changed(self, before: Seen, seen: Seen, rows: tuple[StreamRow, ...]) -> frozenset[str]:
+    def _changed(self, before: Seen, seen: Seen, processes: frozenset[str]) -> frozenset[str]:
         """The streams whose status may have changed."""
-        living = self._reader.living(rows)
-        gone = {stream for stream, pid in self._lived.items() if living.get(stream) != pid}
+        gone = {stream for stream, pid in self._lived.items() if pid not in processes}
         if seen.marks is before.marks:
             return frozenset(gone)
         names = seen.marks.keys() | before.marks.keys()
@@ -186,6 +186,12 @@ class Readings:
 def _are_the_same(rows: tuple[StreamRow, ...], before: tuple[StreamRow, ...]) -> bool:
     """Whether no row was replaced: quicker than to compare what they say."""
     return len(rows) == len(before) and all(one is other for one, other in zip(rows, before, strict=True))
+
+
+def living(rows: Iterable[StreamRow], processes: frozenset[str]) -> Mapping[str, str]:
+    """Stream -> the process of its driver, if it is one of these. A reading finds out whether it is the same one; this
+    is quick, and changes when it dies. Pure."""
+    return {owner(row.stream): str(row.pid) for row in rows if str(row.pid) in processes}
 
 
 def _round(snapshot: Snapshot) -> tuple[object, ...]:

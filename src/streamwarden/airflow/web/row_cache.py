@@ -34,7 +34,6 @@ from streamwarden.health.evaluations import EvaluationRecord, LastRound, last_ro
 from streamwarden.health.signals.series import STATE_BYTES
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.health.verdict import Verdict
-from streamwarden.lifecycle.queries import owner
 from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
@@ -148,7 +147,7 @@ def board() -> Board:
                 lambda streams: read_some(space, catalogs(), slow, streams, time.time()),
                 lambda rows: read_numbers(space.store, rows, time.time()),
                 look_at(space, catalogs()),
-                living,
+                processes,
             )
         )
     )
@@ -176,11 +175,9 @@ def look_at(space: Workspace, files: CatalogCache) -> Callable[[], Seen]:
     return look
 
 
-def living(rows: Iterable[StreamRow]) -> Mapping[str, int]:
-    """Stream -> the process of its driver, of the drivers of `rows` whose processes are there on this host. A reading
-    finds out whether they are the same ones; this is quick, and changes when one dies."""
-    there = frozenset(os.listdir("/proc"))  # noqa: PTH208  # thousands of names, and no paths of them
-    return {owner(row.stream): row.pid for row in rows if row.pid is not None and str(row.pid) in there}
+def processes() -> frozenset[str]:
+    """The ids of the processes of this host, and some other names."""
+    return frozenset(os.listdir("/proc"))  # noqa: PTH208  # thousands of names, and no paths of them
 
 
 @cache
