@@ -42,10 +42,6 @@ _OF_STREAMS: Final[tuple[sa.Select[Any], ...]] = (
     sa.select(drills.c.stream, _LARGEST(drills.c.started_at), _HOW_MANY(drills.c.ended_at)).group_by(drills.c.stream),
 )
 """Rows of (stream, number, …)."""
-_OF_PEOPLE: Final[tuple[sa.Select[Any], ...]] = (
-    sa.select(_LARGEST(incident_actions.c.id)),
-    sa.select(_HOW_MANY(mutes.c.mute_id), _LARGEST(mutes.c.created_at), _LARGEST(mutes.c.ended_at)),
-)
 
 
 class SqlMarkRepository(Repository):
