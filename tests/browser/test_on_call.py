@@ -123,3 +123,18 @@ def test_after_the_session_has_ended_a_link_leads_to_the_login_and_back(pages: S
 def _leads_to(page: Page, link: str, address: str) -> None:
     expect(page.locator(link)).to_be_visible()
     expect(page.locator(link)).to_have_attribute("href", address)
+
+
+BANDS = """Bokeh.documents.flatMap((sheet) => sheet.roots()).flatMap((plot) => plot.center
+    .filter((each) => each.type === "BoxAnnotation")
+    .map((band) => [band.bottom, plot.y_range.end]))"""
+"""Where each band of a limit begins, and how far its chart reaches."""
+
+
+def test_a_limit_that_is_out_of_sight_has_no_band(pages: ServedPages, browser: Browser) -> None:
+    """A batch takes half as long as it may, and the state is a thousandth of what it may be."""
+    page = pages.open(browser, f"/streams/{DEPARTURES}/charts", SIZES["desk"])
+    page.wait_for_selector("#charts[data-drawn]")
+    bands = page.evaluate(BANDS)
+    assert bands
+    assert all(bottom < reach for bottom, reach in bands), bands

@@ -96,9 +96,12 @@
 
   function limits(plot, chart) {
     if (chart.warning === null || chart.critical === null) return;
-    const box = (name, limits) => plot.add_layout(new Bokeh.BoxAnnotation({ ...limits, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
-    box("warning", { bottom: chart.warning, top: chart.critical });
-    box("critical", { bottom: chart.critical }); // up to the edge
+    const edge = top(chart);
+    const box = (name, bottom, upto) => { // Bokeh draws one that is out of sight at the edge
+      if (bottom < edge) plot.add_layout(new Bokeh.BoxAnnotation({ bottom, top: upto, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
+    };
+    box("warning", chart.warning, Math.min(chart.critical, edge));
+    box("critical", chart.critical, edge);
   }
 
   function mark(plot) {
