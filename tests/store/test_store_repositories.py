@@ -1,6 +1,7 @@
 """Drivers, stops, verdicts, incidents: written once, read back the same, repeated without effect."""
 
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
@@ -211,21 +212,24 @@ class TestVerdicts:
         ]
         assert len(store.verdicts.changes("flights", 3)) == 1
 
-    def test_of_a_verdict_that_says_the_same_again_the_time_is_kept(self, store: Store) -> None:
-        before, after = self.verdict(Status.OK, 1), self.verdict(Status.OK, 2)
+    @pytest.mark.parametrize("said", [{}, {"reason": "another", "value": None}, {"evidence": {"batch": 8}}])
+    def test_a_verdict_with_the_same_status_is_renewed(self, said: dict[str, Any], store: Store) -> None:
+        before, after = self.verdict(Status.OK, 1), replace(self.verdict(Status.OK, 2), **said)
         store.verdicts.save([before])
         previous = {"flights": {"state_size": store.verdicts.latest()[0]}}
         store.verdicts.save([after, self.verdict(Status.OK, 2, check="backlog")], previous)
         assert store.verdicts.latest() == (self.verdict(Status.OK, 2, check="backlog"), after)
         assert len(store.verdicts.changes("flights", 0)) == 2
 
-    def test_what_another_evaluator_stored_meanwhile_is_not_taken_for_the_same(self, store: Store) -> None:
+    @pytest.mark.parametrize("reason", ["r", "another"])
+    def test_what_another_evaluator_stored_meanwhile_is_not_taken_for_the_same(self, reason: str, store: Store) -> None:
         """`watch` and the health DAG evaluate side by side."""
         store.verdicts.save([self.verdict(Status.OK, 1)])
         previous = {"flights": {"state_size": store.verdicts.latest()[0]}}
         store.verdicts.save([self.verdict(Status.CRITICAL, 2)])
-        store.verdicts.save([self.verdict(Status.OK, 3)], previous)
-        assert store.verdicts.latest() == (self.verdict(Status.OK, 3),)
+        newest = replace(self.verdict(Status.OK, 3), reason=reason)
+        store.verdicts.save([newest], previous)
+        assert store.verdicts.latest() == (newest,)
         statuses = [verdict.status for verdict in store.verdicts.changes("flights", 0)]
         assert statuses == [Status.OK, Status.CRITICAL, Status.OK]
 

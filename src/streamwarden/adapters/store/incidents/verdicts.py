@@ -4,6 +4,8 @@ Checks run each minute for each stream: one row for each verdict would be millio
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,12 +20,15 @@ _CHUNK: Final = 1000
 """Verdicts in one transaction, so that no writer waits long for the lock."""
 
 
-_CONFIRM: Final = (
+_STORED: Final = (
     verdicts.update()
     .where(verdicts.c.stream == sa.bindparam("of_stream"), verdicts.c.check_name == sa.bindparam("of_check"))
     .where(verdicts.c.at == sa.bindparam("before"))
-    .values(at=sa.bindparam("now"))
 )
+_CONFIRM: Final = _STORED.values(at=sa.bindparam("new_at"))
+_SAID: Final = ("value", "unit", "reason", "advice", "evidence")
+"""What a verdict says besides its status."""
+_RENEW: Final = _STORED.values({name: sa.bindparam(f"new_{name}") for name in ("at", *_SAID)})
 
 
 class SqlVerdictRepository(Repository):
@@ -33,15 +38,16 @@ class SqlVerdictRepository(Repository):
         """Keep each verdict as the newest of its stream and check, unless a later one is there already.
 
         Args:
-            previous: stream -> check -> the verdict that was stored when the caller looked. Of one that says the same
-                again only the time is written, if nobody else has stored one meanwhile.
+            previous: stream -> check -> the verdict that was stored when the caller looked. One with the same status is
+                renewed without reading it, if nobody else has stored one meanwhile; of one that says the same again
+                only the time is written.
         """
         by_check = {(verdict.stream, verdict.check): verdict for verdict in sorted(new, key=lambda verdict: verdict.at)}
         every = list(by_check.items())
         for start in range(0, len(every), _CHUNK):
             chunk = dict(every[start : start + _CHUNK])
-            again = _unchanged(chunk.values(), previous or {})
-            self._database.write(lambda c, chunk=chunk, again=again: _put(c, chunk, again))  # type: ignore[misc]
+            renewed = _renewed(chunk.values(), previous or {})
+            self._database.write(lambda c, chunk=chunk, renewed=renewed: _put(c, chunk, renewed))  # type: ignore[misc]
 
     def latest(self, stream: str | None = None) -> tuple[Verdict, ...]:
         """The newest verdict of each check, by stream and check name."""
@@ -66,28 +72,58 @@ class SqlVerdictRepository(Repository):
         return tuple(_read(row) for row in self._rows(query))
 
 
-def _unchanged(new: Iterable[Verdict], previous: Mapping[str, Mapping[str, Verdict]]) -> list[dict[str, Any]]:
-    """The parameters of `_CONFIRM` for the verdicts that say what the previous one of their check says."""
+@dataclass(frozen=True, slots=True)
+class _Renewed:
+    """The verdicts with the status of the previous one, as parameters: of `_CONFIRM` if they say the same, else of
+    `_RENEW`."""
+
+    same: Sequence[dict[str, Any]]
+    other: Sequence[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.same) + len(self.other)
+
+    def keys(self) -> set[tuple[str, str]]:
+        return {(one["of_stream"], one["of_check"]) for ones in (self.same, self.other) for one in ones}
+
+
+def _renewed(new: Iterable[Verdict], previous: Mapping[str, Mapping[str, Verdict]]) -> _Renewed:
     pairs = ((verdict, previous.get(verdict.stream, {}).get(verdict.check)) for verdict in new)
-    return [
-        {"of_stream": verdict.stream, "of_check": verdict.check, "before": before.at, "now": verdict.at}
+    known = [
+        (verdict, before)
         for verdict, before in pairs
-        if before is not None and before.at <= verdict.at and _says(verdict) == _says(before)
+        if before is not None and before.at <= verdict.at and before.status is verdict.status
     ]
+    return _Renewed(
+        same=[_stored(verdict, before) for verdict, before in known if _says(verdict) == _says(before)],
+        other=[
+            _stored(verdict, before) | {f"new_{name}": getattr(verdict, name) for name in _SAID}
+            for verdict, before in known
+            if _says(verdict) != _says(before)
+        ],
+    )
 
 
-def _says(verdict: Verdict) -> tuple[object, ...]:
-    return verdict.status, verdict.value, verdict.unit, verdict.reason, verdict.advice, verdict.evidence
+def _stored(verdict: Verdict, before: Verdict) -> dict[str, Any]:
+    return {"of_stream": verdict.stream, "of_check": verdict.check, "before": before.at, "new_at": verdict.at}
 
 
-def _put(connection: Connection, new: dict[tuple[str, str], Verdict], again: Sequence[dict[str, Any]]) -> None:
-    """Write the verdicts; of those `again` only the time. If another process has stored one of them since, all are
-    compared with what is stored."""
-    if again and connection.execute(_CONFIRM, again).rowcount == len(again):
-        confirmed = {(one["of_stream"], one["of_check"]) for one in again}
-        new = {key: verdict for key, verdict in new.items() if key not in confirmed}
+_says: Final = attrgetter(*_SAID)
+
+
+def _put(connection: Connection, new: dict[tuple[str, str], Verdict], renewed: _Renewed) -> None:
+    """Write the verdicts. If another process has stored one of those that are renewed since, all are compared with what
+    is stored."""
+    found = [connection.execute(how, ones).rowcount for how, ones in _ways(renewed) if ones]
+    if sum(found) == len(renewed):
+        done = renewed.keys()
+        new = {key: verdict for key, verdict in new.items() if key not in done}
     if new:
         _replace(connection, new)
+
+
+def _ways(renewed: _Renewed) -> tuple[tuple[sa.Update, Sequence[dict[str, Any]]], ...]:
+    return (_CONFIRM, renewed.same), (_RENEW, renewed.other)
 
 
 def _replace(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:
