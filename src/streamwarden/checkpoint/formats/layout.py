@@ -38,8 +38,9 @@ few hundred."""
 LONGEST: Final = 1 << 20
 """Characters of a line of a log that is compacted. Spark's have a few hundred, and less than 20,000 for any path."""
 
-_BATCH: Final = re.compile(r"0|[1-9][0-9]{0,18}")
-_COMPACTIBLE: Final = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
+_BATCHES: Final = re.compile(r"(?:\A|/)(0|[1-9][0-9]{0,18})(?=/|\Z)")
+"""The names of batches in a text of names with `/` between them: one search is quicker than one for each name."""
+_COMPACTIBLES: Final = re.compile(r"(?:\A|/)(0|[1-9][0-9]{0,18})(\.compact)?(?=/|\Z)")
 _VERSION: Final = re.compile(r"v\+?0{0,9}([1-9][0-9]{0,9})")
 _PARTITION: Final = re.compile(r"[0-9]{1,10}")
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -63,14 +64,13 @@ class LogFile:
 
 def batch_ids(names: Iterable[str]) -> list[int]:
     """Batches that have their own file, ascending; temporary and checksum files do not count."""
-    return sorted(number for name in names if _BATCH.fullmatch(name) and (number := int(name)) <= _LARGEST)
+    return sorted(number for number in map(int, _BATCHES.findall("/".join(names))) if number <= _LARGEST)
 
 
 def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
     """(batch, whether it is a compact file) of a compactible log, ascending."""
-    matches = (match for name in names if (match := _COMPACTIBLE.fullmatch(name)))
-    numbered = ((int(match.group(1)), match.group(2) is not None) for match in matches)
-    return sorted(entry for entry in numbered if entry[0] <= _LARGEST)
+    found = ((int(batch), compact != "") for batch, compact in _COMPACTIBLES.findall("/".join(names)))
+    return sorted(entry for entry in found if entry[0] <= _LARGEST)
 
 
 def compactible_name(batch: int, compact: bool) -> str:

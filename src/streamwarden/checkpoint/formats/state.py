@@ -19,7 +19,10 @@ from streamwarden.checkpoint.formats.logs import unreadable
 DEFAULT_STORE: Final = "default"
 SSTS: Final = "SSTs"
 
-_VERSIONED: Final = re.compile(r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(zip|snapshot|changelog|delta)")
+_NAME: Final = r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(zip|snapshot|changelog|delta)"
+_VERSIONED: Final = re.compile(_NAME)
+_VERSIONS: Final = re.compile(rf"(?:\A|/){_NAME}(?=/|\Z)")
+"""`_VERSIONED` in a text of names with `/` between them: one search is quicker than one for each name."""
 _DEEPEST: Final = 3
 _MOST_FOLDERS: Final = 10_000
 """Operators, or partitions of one operator, that are read. Spark numbers them without a gap."""
@@ -41,6 +44,7 @@ class FileKind(StrEnum):
 
 _KINDS: Final = {kind.value: kind for kind in FileKind}
 """Quicker than the enumeration itself: an evaluation asks for each file of each state."""
+_SNAPSHOTS: Final = frozenset(kind.value for kind in FileKind if kind.is_snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +204,9 @@ def _names_of_stores(folder: Location) -> Iterator[Sequence[str]]:
 
 
 def _versions(operator: int, partition: int, names: Iterable[str]) -> KeptVersions:
-    snapshots, changes = set[int](), set[int]()
-    for match in filter(None, map(_VERSIONED.fullmatch, names)):
-        (snapshots if _KINDS[match.group(3)].is_snapshot else changes).add(int(match.group(1)))
+    found = _VERSIONS.findall("/".join(names))
+    snapshots = {int(version) for version, _, kind in found if kind in _SNAPSHOTS}
+    changes = {int(version) for version, _, kind in found if kind not in _SNAPSHOTS}
     return KeptVersions(
         operator=operator,
         partition=partition,
