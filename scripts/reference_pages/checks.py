@@ -18,6 +18,11 @@ _STEPS: Final = {
 
 _ESSENTIAL: Final = ", ".join(f"`{each.name}`" for each in CHECKS if each.essential)
 
+_RESTS: Final = (
+    " This changes slowly, so while the verdict is OK it is read every five to ten minutes (`measured_at` in the "
+    "evidence). Otherwise, and when a person runs `streamwarden check`, it is read each time."
+)
+
 _INTRODUCTION: Final = f"""\
 # Checks
 
@@ -123,7 +128,7 @@ def _section(check: Check) -> str:
     parts = [
         f"## {check.title}",
         f"`{check.name}`, in {check.unit}. Target: {check.target}.",
-        f"**Reads.** {check.reads}",
+        f"**Reads.** {check.reads}{_RESTS if check.rests else ''}",
         f"**UNKNOWN.** {check.unknown}",
         f"**Advice.** {check.advice}",
         f"**May be a consequence of.** {_causes(check)}",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location
@@ -18,6 +19,10 @@ from streamwarden.checkpoint.formats.uris import file_name, is_pattern, to_path
 
 _SIGN: Final = re.compile(rb"\*|%(?:5B|5C|5D|7B|7D|3F)", re.IGNORECASE)
 """A character of a pattern in a URI."""
+
+Clean = Mapping[str, Sequence[float]]
+"""Source -> the newest entry of its log, and when that was written (Unix seconds), if the newest entries up to it name
+no pattern."""
 
 _NEWEST: Final = 30
 """Entries of a source's log that are read: an evaluation a minute misses none if each batch takes 2 s or longer."""
@@ -54,10 +59,12 @@ class FilesReadAgain:
     Args:
         found: the batches that read files more than once, ascending.
         files: source -> batch -> how many files it read, of the sources from which the found batches read.
+        clean: what need not be read again, for the next time.
     """
 
     found: tuple[ReadAgain, ...] = ()
     files: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    clean: Clean = field(default_factory=dict)
 
 
 def read_again(
@@ -92,7 +99,10 @@ def by_batch(read: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
 
 
 def files_read_again(
-    checkpoint: Location, folders: Sequence[str] = (), recursive: Callable[[], bool] = lambda: False
+    checkpoint: Location,
+    folders: Sequence[str] = (),
+    recursive: Callable[[], bool] = lambda: False,
+    clean: Clean = MappingProxyType({}),
 ) -> FilesReadAgain:
     """What the newest entries of the sources' logs show. A listing and some small files of each source; of a source
     with such names the whole log is read. Raises CheckpointError, OSError.
@@ -100,26 +110,48 @@ def files_read_again(
     Args:
         folders: of the sources, as far as they are declared.
         recursive: whether the sources read every subfolder; it is asked if a batch seems to have read files again.
+        clean: of the reading before.
     """
+    still_clean: dict[str, Sequence[float]] = {}
     found: list[ReadAgain] = []
     counts: dict[int, Mapping[int, int]] = {}
     for source in sorted(int(name) for name in list_or_empty(checkpoint / SOURCES) if name.isdigit()):
-        if not _has_patterns(checkpoint / SOURCES / str(source)):
+        place, name = checkpoint / SOURCES / str(source), str(source)
+        newest = [batch for batch, compact in compactible_ids(list_or_empty(place)) if not compact][-_NEWEST:]
+        if not _has_patterns(place, _unread(place, newest, clean.get(name, ()))):
+            still_clean |= _clean(place, name, newest)
             continue
         log = file_source_log(checkpoint, source)
         again = list(read_again(log, source, folder=folders[source] if source < len(folders) else None))
         if again and not recursive():
             found += again
             counts[source] = {batch: len(uris) for batch, uris in log.items()}
-    return FilesReadAgain(found=tuple(sorted(found, key=lambda again: again.batch)), files=counts)
+    return FilesReadAgain(found=tuple(sorted(found, key=lambda again: again.batch)), files=counts, clean=still_clean)
 
 
-def _has_patterns(log: Location) -> bool:
-    """Whether one of the newest entries may name a file that Spark takes for a pattern. Not what was purged
-    meanwhile."""
-    newest = [batch for batch, compact in compactible_ids(list_or_empty(log)) if not compact][-_NEWEST:]
-    for batch in newest:
+def _unread(log: Location, entries: Sequence[int], clean: Sequence[float]) -> Sequence[int]:
+    """The entries after the one that is known to be clean; all of them if that one was purged or written again."""
+    if len(clean) == 2 and clean[0] in entries and _written_at(log, int(clean[0])) == clean[1]:
+        return [entry for entry in entries if entry > clean[0]]
+    return entries
+
+
+def _clean(log: Location, source: str, entries: Sequence[int]) -> Clean:
+    at = _written_at(log, entries[-1]) if entries else None
+    return {} if at is None else {source: (entries[-1], at)}
+
+
+def _written_at(log: Location, entry: int) -> float | None:
+    try:
+        return (log / str(entry)).stat().modified
+    except FileNotFoundError:
+        return None
+
+
+def _has_patterns(log: Location, entries: Iterable[int]) -> bool:
+    """Whether one of these entries may name a file that Spark takes for a pattern. Not what was purged meanwhile."""
+    for entry in entries:
         with suppress(FileNotFoundError):
-            if _SIGN.search((log / str(batch)).read()):
+            if _SIGN.search((log / str(entry)).read()):
                 return True
     return False

@@ -146,6 +146,7 @@ class Check:
         raise_after: for a value that is measured once by each evaluation, how many of the five newest must reach a
             status that it is raised to (see `steady`); None: the value is a time that only grows, or the check
             settles the batches or samples that it judges.
+        rests: what it judges changes slowly, and costs much to read: see `health.resting`.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Check:
     while_running: bool = False
     essential: bool = False
     raise_after: int | None = None
+    rests: bool = False
 
     def grade(self, value: float, limits: Mapping[str, float]) -> Status:
         """OK below `warning`; WARNING from `warning` to `critical`, both included; CRITICAL beyond `critical`."""

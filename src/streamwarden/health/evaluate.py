@@ -6,6 +6,7 @@ from dataclasses import replace
 from streamwarden.health.check import Check, Thresholds
 from streamwarden.health.check_relations import PROGRESS_STALLED, SERVICES
 from streamwarden.health.checks import CHECKS
+from streamwarden.health.resting import as_measured_last, measured_now
 from streamwarden.health.signals.sampled_hysteresis import steady
 from streamwarden.health.signals.stopped import is_interrupted
 from streamwarden.health.verdict import ALARMS, Status, Verdict
@@ -46,6 +47,13 @@ def _confirmed(check: Check, verdict: Verdict) -> Verdict:
 
 
 def _run(check: Check, window: Window, thresholds: Thresholds) -> Verdict:
+    if check.name in window.resting:
+        return as_measured_last(check, window)
+    verdict = _judged(check, window, thresholds)
+    return measured_now(window, verdict) if check.rests else verdict
+
+
+def _judged(check: Check, window: Window, thresholds: Thresholds) -> Verdict:
     try:
         verdict = check.judge(window, thresholds)
         if check.while_running and verdict.status in ALARMS and is_interrupted(window):

@@ -1,6 +1,6 @@
 """The input of the checks: one stream's recent measurements, gathered once and passed to every check."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
@@ -206,11 +206,13 @@ class DeclaredInput:
         folders: of the sources.
         recursive: whether they read every subfolder, which may need the script's text.
         savepoints: those of the stream, if they are taken on a schedule.
+        before: the evidence of the last verdict of the check that reads.
     """
 
     folders: Sequence[str]
     recursive: Callable[[], bool]
     savepoints: DeclaredSavepoints | None = None
+    before: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,6 +307,7 @@ class Window:
         gaps: what the stream's quarantine will never have, of `DRIVERS_SINCE`.
         readings: what the checks' own readings found, without those that could not be read.
         previous: the last verdict of each check, for facts that last longer than the window.
+        resting: names of the checks whose last verdict stands: what they alone need was not read.
         part: the judged part of the stream: all of it, its driver, or one of several queries.
         query: the query's record; None if there is none, and for the driver of several queries.
         derived: values that several checks derive from the fields above, cached.
@@ -331,6 +334,7 @@ class Window:
     gaps: tuple[QuarantineGap, ...] = ()
     readings: Mapping[Reading[Any], object] = field(default_factory=dict)
     previous: Mapping[str, Verdict] = field(default_factory=dict)
+    resting: Collection[str] = ()
     part: Part = Part.WHOLE
     query: QueryRecord | None = None
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

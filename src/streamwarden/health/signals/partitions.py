@@ -4,18 +4,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-from zlib import crc32
 
 from streamwarden.health.check import QUERIES
-from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement, Window
-
-MEASURED_AT: Final = "measured_at"
-"""In the evidence of the check of the partitions: when their bytes were measured, Unix seconds."""
-
-MEASURED_EVERY: Final = 600.0
-"""Seconds between two measurements of the partitions of a stream at most, as long as none alarms: each looks at every
-file of the state."""
 
 LARGEST: Final = "partition_bytes_largest"
 MEDIAN: Final = "partition_bytes_median"
@@ -27,17 +18,6 @@ _SPREAD: Final[Mapping[str, Callable[[Sequence[int]], float]]] = {
     MEDIAN: statistics.median,
     SMALLEST: min,
 }
-
-
-def is_due(stream: str, newest: Verdict | None, now: float) -> bool:
-    """Whether the partitions of a stream are to be measured again, by the newest verdict on them.
-
-    The streams that one evaluation measured for the first time come apart: each has a period of its own, from half of
-    `MEASURED_EVERY` on.
-    """
-    at = None if newest is None or newest.status is not Status.OK else newest.evidence.get(MEASURED_AT)
-    period = MEASURED_EVERY * (0.5 + crc32(stream.encode()) % 100 / 200)
-    return not isinstance(at, int | float) or not 0 <= now - at < period
 
 
 def partition_bytes(window: Window) -> Counter[tuple[int, int]]:

@@ -4,7 +4,7 @@ The statuses that the newest evaluations measured pass from verdict to verdict i
 for checks that judge each batch or sample.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
@@ -55,7 +55,7 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     are below it. Until it is raised, the verdict is UNKNOWN. Until three evaluations are known, the newest one counts.
     A verdict that is UNKNOWN itself stays so, and counts as one without an alarm.
     """
-    if check.raise_after is None or _KEY in verdict.evidence:  # the last one again: nothing was measured since
+    if check.raise_after is None:
         return verdict
     memory = _remembered(check, window)
     apart = [sample for sample in memory.measured if window.now - sample[0] >= APART]
@@ -73,12 +73,6 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     if level.rank < verdict.status.rank:
         why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
     return replace(remembered, status=level, reason=f"{verdict.reason}; {why}", advice=verdict.advice or check.advice)
-
-
-def query_of(verdict: Verdict) -> str | None:
-    """The query that a verdict which was remembered is about."""
-    memory = verdict.evidence.get(_KEY)
-    return memory["query_id"] if isinstance(memory, Mapping) else None
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:

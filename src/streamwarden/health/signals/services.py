@@ -50,6 +50,12 @@ def needs(spec: StreamSpec) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(Need(Service(service), name) for service, name in connections if service and name))
 
 
+def needs_network(spec: StreamSpec) -> bool:
+    """Whether a probe of the stream waits for a service or a storage of the network, as far as its file says."""
+    folders = (spec.checkpoint, *spec.source.folders, spec.sink.path, spec.savepoints.folder, spec.data_url)
+    return bool(needs(spec)) or any("://" in folder for folder in folders if folder)
+
+
 def attempts(window: Window) -> list[Measurement]:
     """This evaluation's attempts to reach the stream's services, without those that say nothing about the service: an
     outage is read from their history."""

@@ -6,7 +6,6 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -17,10 +16,12 @@ from streamwarden.errors import CheckpointError
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECK_NAMES, CHECKS
 from streamwarden.health.checks.state.partition_skew import CHECK as PARTITION_SKEW
+from streamwarden.health.checks.state.state_growth import CHECK as STATE_GROWTH
 from streamwarden.health.evaluate import evaluate, named_checks
 from streamwarden.health.incidents.incident import Changes, IncidentPolicy
+from streamwarden.health.resting import is_resting
 from streamwarden.health.shown_verdicts import overall, silenced
-from streamwarden.health.signals.partitions import is_due, spread
+from streamwarden.health.signals.partitions import spread
 from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.signals.services import attempts
 from streamwarden.health.signals.stopped import ended_well
@@ -38,6 +39,7 @@ from streamwarden.services.fleet.exits.liveness import is_alive as driver_alive
 from streamwarden.services.incidents.incident_keeper import IncidentKeeper
 from streamwarden.services.monitoring import quarantined
 from streamwarden.services.monitoring.probe import ProbeResult, probe, probes_of, skipped_of
+from streamwarden.services.monitoring.probing_order import ProbingOrder
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream.spec import StreamSpec
 
@@ -55,8 +57,6 @@ _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 50
 """Streams whose windows are in memory at the same time (a hundred reports are about 600 kB), and whose verdicts are
 saved together: an evaluation that is ended early has saved those before."""
-_PROBES: Final = 16
-"""Streams that are probed at the same time, so that one with a slow storage or broker delays few others."""
 _MEASURED: Final = 900.0
 """Seconds of measurements that are read: the memory check judges twenty, taken every ten seconds."""
 _SAMPLES: Final = 30
@@ -98,6 +98,21 @@ class Evaluation:
         return tuple(verdict for health in self.streams.values() for verdict in health.verdicts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the probes of one evaluation share; `rest`: checks may rest."""
+
+    services: Services = field(default_factory=Services)
+    order: ProbingOrder = field(default_factory=ProbingOrder)
+    rest: bool = False
+
+    def resting(self, spec: StreamSpec, before: Mapping[str, Verdict], now: float) -> frozenset[str]:
+        """The checks whose verdict before this evaluation stands."""
+        if not self.rest:
+            return frozenset()
+        return frozenset(each.name for each in CHECKS if is_resting(each, spec.name, before.get(each.name), now))
+
+
 class HealthMonitor:
     """Evaluates streams. Reading a damaged or missing checkpoint makes verdicts UNKNOWN, never an error.
 
@@ -130,21 +145,24 @@ class HealthMonitor:
         """The verdicts of the checks with these names on one stream (or fork) at `now`, without saving them. Only what
         they need is read. Raises StoreError."""
         parts, checks = self._units([spec], now), named_checks(only)
-        windows = self._windows(parts, now, self._previous(parts), Services(), checks)
+        windows = self._windows(parts, now, self._previous(parts), _Shared(), checks)
         verdicts = [verdict for window, _ in windows for verdict in evaluate(window, self._thresholds, checks)]
         return tuple(verdict for verdict in verdicts if verdict.check in only)
 
     def window(self, spec: StreamSpec, now: float) -> Window:
         """The input of the checks; for a stream with several queries, that of its driver. Raises StoreError."""
         first = self._units([spec], now)[:1]
-        ((window, _),) = self._windows(first, now, self._previous(first), Services())
+        ((window, _),) = self._windows(first, now, self._previous(first), _Shared())
         return window
 
-    def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Evaluation:
+    def evaluate(self, specs: Iterable[StreamSpec], now: float, *, afresh: bool = False) -> Evaluation:
         """Judge all `specs` at `now`, save the verdicts, advance the incidents. Raises StoreError.
 
         The streams are judged in groups, so groups judged before an error or a time limit are saved. For a stream with
         several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
+
+        Args:
+            afresh: no check rests.
         """
         given = list(specs)
         wanted = self._units(given, now)
@@ -152,11 +170,11 @@ class HealthMonitor:
         streams: dict[str, StreamHealth] = {}
         changes = Changes()
         previous = self._previous(wanted)
-        services = Services()
+        shared = _Shared(rest=not afresh)
         for first in range(0, len(wanted), _AT_ONCE):
             with _collector_paused():
                 group = wanted[first : first + _AT_ONCE]
-                changes += self._evaluate_group(group, now, previous, services, streams, seconds)
+                changes += self._evaluate_group(group, now, previous, shared, streams, seconds)
         judged_now = {(verdict.stream, verdict.check) for health in streams.values() for verdict in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
         return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
@@ -166,7 +184,7 @@ class HealthMonitor:
         parts: Sequence[StreamPart],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
-        services: Services,
+        shared: _Shared,
         streams: dict[str, StreamHealth],
         seconds: dict[str, float],
     ) -> Changes:
@@ -176,7 +194,7 @@ class HealthMonitor:
         verdicts: list[Verdict] = []
         measured: list[Measurement] = []
         running: set[str] = set()
-        for window, problems in self._windows(parts, now, previous, services):
+        for window, problems in self._windows(parts, now, previous, shared):
             name = window.spec.name
             before = time.perf_counter()
             verdicts_of_one = evaluate(window, self._thresholds)
@@ -236,34 +254,36 @@ class HealthMonitor:
         parts: Sequence[StreamPart],
         now: float,
         previous: Mapping[str, Mapping[str, Verdict]],
-        services: Services,
+        shared: _Shared,
         checks: Sequence[Check] = CHECKS,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, with what the checks need, and the failed probes. `services`: see `probe`."""
+        """Each part's window, with what the checks need, and the failed probes."""
         probed = probes_of(checks)
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
         store = self._store
-        with ThreadPoolExecutor(_PROBES) as pool:
-            of_each = pool.map if len(specs) > 1 else map  # one needs no thread
 
-            def probed_one(spec: StreamSpec) -> ProbeResult:
-                newest = previous.get(spec.name, {}).get(PARTITION_SKEW.name)
-                return probe(spec, services, checks, sized=is_due(spec.name, newest, now))
+        resting = {spec.name: shared.resting(spec, previous.get(spec.name, {}), now) for spec in specs}
 
-            results = dict(zip(names, of_each(probed_one, specs), strict=True))
-            batches = store.batches.windows(names, self._look_back)
-            output = [spec for spec in specs if Probed.SKIPPED in probed]
-            found = of_each(lambda spec: skipped_of(spec, batches[spec.name]), output)
-            skipped = {spec.name: one for spec, one in zip(output, found, strict=True)}
+        def probed_one(spec: StreamSpec) -> ProbeResult:
+            due = [check for check in checks if check.name not in resting[spec.name]]
+            before = previous.get(spec.name, {}) if shared.rest else {}
+            return probe(spec, shared.services, due, sized=PARTITION_SKEW in due, before=before)
+
+        results = dict(zip(names, shared.order.each(specs, probed_one), strict=True))
+        batches = store.batches.windows(names, self._look_back)
+        output = [spec for spec in specs if Probed.SKIPPED in probed]
+        found = shared.order.each(output, lambda spec: skipped_of(spec, batches[spec.name]))
+        skipped = {spec.name: one for spec, one in zip(output, found, strict=True)}
         filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
-        older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
+        growing = [name for name in names if STATE_GROWTH.name not in resting[name]]
+        older = store.batches.chosen({name: wanted for name in growing if (wanted := _before(batches[name]))})
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
-        hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
+        hourly = store.measurements.hourlies(growing, now - _HISTORY, only=(STATE_BYTES,))
         histories = {stream: self._drivers(stream, drivers[stream]) for stream in streams}
         setting_aside = {owner(spec.name) for spec in specs if spec.quarantine is not None}
         driver_ids = [driver.driver_id for stream in setting_aside for driver in histories[stream]]
@@ -281,7 +301,7 @@ class HealthMonitor:
                 now=now,
                 batches=recent,
                 older=older.get(spec.name, ()),
-                hourly=hourly[spec.name],
+                hourly=hourly.get(spec.name, ()),
                 measurements=measurements[spec.name],
                 drivers=history,
                 log=result.log,
@@ -298,6 +318,7 @@ class HealthMonitor:
                 quarantined=quarantined.sample(spec, recent) if Probed.QUARANTINED in probed else None,
                 gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),
                 previous=before,
+                resting=resting[spec.name],
                 part=part.part,
                 query=part.query,
             )

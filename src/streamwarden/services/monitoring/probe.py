@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
@@ -18,6 +19,7 @@ from streamwarden.errors import SourceUnresponsive, StreamwardenError
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.signals.services import Need, needs
+from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import (
     Answer,
     Batch,
@@ -65,7 +67,12 @@ class ProbeResult:
 
 
 def probe(
-    spec: StreamSpec, services: Services | None = None, checks: Sequence[Check] = CHECKS, *, sized: bool = True
+    spec: StreamSpec,
+    services: Services | None = None,
+    checks: Sequence[Check] = CHECKS,
+    *,
+    sized: bool = True,
+    before: Mapping[str, Verdict] = MappingProxyType({}),
 ) -> ProbeResult:
     """Probe the checkpoint, the input and the services of `spec`, as far as `checks` need it. Never raises for
     something missing, damaged or unreachable.
@@ -76,6 +83,7 @@ def probe(
         services: the services' answers so far. Each is asked once for all probes that share it, so share it only
             as long as an answer may be taken to hold: for one evaluation.
         sized: also measure the bytes of each partition of the state, for which each of its files is looked at.
+        before: the last verdicts of the checks: what they know need not be read again.
     """
     services, wanted = services or Services(), probes_of(checks)
     answers = tuple(services.answer(need) for need in needs(spec))
@@ -90,7 +98,7 @@ def probe(
     readings: Mapping[Reading[Any], object] = {}
     try:
         state = _state(checkpoint, sized=sized) if Probed.STATE in wanted else None
-        readings = _readings(spec, checkpoint, checks)
+        readings = _readings(spec, checkpoint, checks, before)
         logs = _logs(spec, checkpoint) if Probed.LOGS in wanted and log.planned is not None else None
         why_not = _why_not_asked(spec, services) if Probed.WAITING in wanted else None
         if why_not is not None:
@@ -187,7 +195,9 @@ def _table(spec: StreamSpec) -> TableShape | None:
         return None
 
 
-def _readings(spec: StreamSpec, checkpoint: Location, checks: Iterable[Check]) -> Mapping[Reading[Any], object]:
+def _readings(
+    spec: StreamSpec, checkpoint: Location, checks: Iterable[Check], before: Mapping[str, Verdict]
+) -> Mapping[Reading[Any], object]:
     """What the checks' own readings find. One that cannot be read is left out, and the other probes go on."""
 
     def recursive() -> bool:
@@ -197,9 +207,10 @@ def _readings(spec: StreamSpec, checkpoint: Location, checks: Iterable[Check]) -
 
     declared = DeclaredInput(folders=spec.source.folders, recursive=recursive, savepoints=_savepoints(spec))
     found: dict[Reading[Any], object] = {}
-    for reading in (reading for check in checks for reading in check.readings):
+    for name, reading in ((check.name, reading) for check in checks for reading in check.readings):
+        evidence = before[name].evidence if name in before else {}
         with suppress(StreamwardenError, OSError):
-            found[reading] = reading.read(checkpoint, declared)
+            found[reading] = reading.read(checkpoint, replace(declared, before=evidence))
     return found
 
 

@@ -109,7 +109,7 @@ def run_round(
     failures = len(catalog.broken) + _follow_drills(place, around, now) + _follow_airflow(store, by, around, now)
     with around.publish(sorted({name for spec in catalog.streams.values() for name in spec.connections})):
         monitor = HealthMonitor(store, thresholds=place.thresholds(), paused=partial(_is_paused, around))
-        evaluation = monitor.evaluate(catalog.streams.values(), now)
+        evaluation = monitor.evaluate(catalog.streams.values(), now, afresh=by is Evaluator.SHELL)
     failures += sum(len(health.problems) for health in evaluation.streams.values())
     record = EvaluationRecord(
         at=clock(),

@@ -1,6 +1,7 @@
 """Batches in which Spark read files more than once, because it takes the name of a file for a pattern."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,14 +64,37 @@ def test_names_that_are_none_and_a_file_alone_are_read_once(tmp_path: Path) -> N
 
 
 def test_the_log_is_read_to_its_beginning_only_if_its_newest_entries_show_such_a_name(tmp_path: Path) -> None:
-    assert checkpoint(tmp_path / "a", ("0", "1[1]"), ("2",), ("3",), compact=1) == FilesReadAgain()
+    assert checkpoint(tmp_path / "a", ("0", "1[1]"), ("2",), ("3",), compact=1).found == ()
     whole = checkpoint(tmp_path / "b", ("0", "1[1]"), ("2",), ("3[1]",), compact=1)
     assert [again.batch for again in whole.found] == [0]
 
 
+def test_an_entry_without_a_pattern_is_read_once_as_long_as_it_is_the_same_file(tmp_path: Path) -> None:
+    clean = checkpoint(tmp_path, ("0",), ("1",)).clean
+    entry, later = tmp_path / "sources/0/0", tmp_path / "sources/0/1"
+    at = later.stat().st_mtime
+    assert clean == {"0": (1, at)}
+
+    _write(entry, *(json.dumps({"path": to_uri(f"/in/{name}"), "timestamp": 1}) for name in ("0", "0[1]")))
+
+    def found() -> list[int]:
+        return [again.batch for again in files_read_again(open_path(tmp_path), clean=clean).found]
+
+    assert found() == [], "it was read before"
+    os.utime(later, (at + 1, at + 1))
+    assert found() == [0], "the newest entry was written again, as by a restore: all of them are read"
+    later.unlink()
+    assert found() == [0]
+
+
+def test_while_an_entry_has_a_pattern_each_is_read_again(tmp_path: Path) -> None:
+    """The verdict shows the rows of the batch as soon as its report is there."""
+    assert checkpoint(tmp_path, ("0",), ("1", "1[1]"), ("2",)).clean == {}
+
+
 def test_the_log_of_another_kind_of_source_is_none(tmp_path: Path) -> None:
     _write(tmp_path / "sources/0/0", '{"topic[1]":{"0":5}}')
-    assert files_read_again(open_path(tmp_path)) == FilesReadAgain()
+    assert files_read_again(open_path(tmp_path)).found == ()
 
 
 def verdict(

@@ -20,7 +20,8 @@ from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.incidents.incident import IncidentPolicy
-from streamwarden.health.signals.partitions import LARGEST, MEASURED_EVERY, MEDIAN, SMALLEST
+from streamwarden.health.resting import MEASURED_EVERY
+from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
@@ -378,11 +379,11 @@ def test_what_was_judged_before_an_evaluation_is_ended_is_kept(
     others = [spec(name=f"s{n}", checkpoint=str(tmp_path / f"s{n}")) for n in range(50)]
 
     def ended_at_the_last(
-        looked_at: StreamSpec, services: Services, checks: Sequence[Check], *, sized: bool
+        looked_at: StreamSpec, services: Services, checks: Sequence[Check], **known: object
     ) -> ProbeResult:
         if looked_at.name == "s49":
             raise TimeoutError
-        return probe(looked_at, services, checks, sized=sized)
+        return probe(looked_at, services, checks, **known)  # type: ignore[arg-type]
 
     monkeypatch.setattr("streamwarden.services.monitoring.health_monitor.probe", ended_at_the_last)
     with pytest.raises(TimeoutError):

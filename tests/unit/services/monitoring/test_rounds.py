@@ -42,7 +42,7 @@ def test_a_round_that_fails_requests_no_switch_and_leaves_no_record(
 ) -> None:
     """The store fails in the middle: the switch has to notice that no round was completed."""
 
-    def down(*_: object) -> None:
+    def down(*_: object, afresh: bool) -> None:
         raise StoreError("the store is down")
 
     monkeypatch.setattr(HealthMonitor, "evaluate", down)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 from collections.abc import Callable
@@ -15,7 +16,9 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.compact import KEPT, KEPT_PREFIX
+from streamwarden.health.checks import CHECKS
 from streamwarden.health.evaluate import evaluate
+from streamwarden.health.resting import MEASURED_EVERY
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
@@ -174,6 +177,54 @@ def test_any_history_is_judged_alike(seed: int, tmp_path: Path, store: Store, st
             assert store.verdicts.latest() == other.verdicts.latest(), what
             alarms += sum(verdict.status is Status.CRITICAL for verdict in again.verdicts)
     assert alarms, "the history is one in which something can be judged"
+
+
+RESTING = {check.name for check in CHECKS if check.rests}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_while_some_checks_rest_the_others_judge_alike(seed: int, tmp_path: Path, store: Store, store_url: str) -> None:
+    """In each round a copy of the store is judged afresh. The verdicts of the checks that never rest are the same, and
+    none that stands was measured more than ten minutes ago."""
+    stream, store_path = Stream(tmp_path, store), Path(store_url.removeprefix("sqlite:///"))
+    stream.drive(me())
+    history = History(stream, store_path, random.Random(seed))
+    stood = 0
+    for number in range(ROUNDS):
+        what = history.happen()
+        with Store(f"sqlite:///{without_compact_reports(store_path, tmp_path / f'{number}.db')}") as other:
+            fresh = by_check(HealthMonitor(other).evaluate([stream.spec], history.now, afresh=True).verdicts)
+        rested = by_check(HealthMonitor(store).evaluate([stream.spec], history.now).verdicts)
+        assert {name: fresh[name] for name in fresh.keys() - RESTING} == {
+            name: rested[name] for name in rested.keys() - RESTING
+        }, what
+        old = [history.now - rested[name].evidence.get("measured_at", history.now) for name in RESTING & rested.keys()]  # type: ignore[operator]
+        assert all(0 <= seconds < MEASURED_EVERY for seconds in old), what
+        stood += any(old)
+    assert stood, "in the history some verdicts stand"
+
+
+def test_a_check_that_rests_notices_at_its_next_reading_and_a_person_at_once(tmp_path: Path, store: Store) -> None:
+    """The log of the source grows beyond its limit while the last verdict on it stands."""
+    stream = Stream(tmp_path, store)
+    stream.run(range(20))
+    stream.drive(me())
+    compact = stream.checkpoint / "sources/0/9.compact"
+    compact.write_text("v1")
+
+    def growth(now: float, *, afresh: bool = False) -> Verdict:
+        found = HealthMonitor(store).evaluate([stream.spec], now, afresh=afresh).verdicts
+        return by_check(found)["metadata_growth"]
+
+    assert growth(T0).status is Status.OK
+    os.truncate(compact, 10**9)
+    assert (growth(T0 + 60).status, growth(T0 + 60).evidence["measured_at"]) == (Status.OK, T0)
+    assert by_check(HealthMonitor(store).judge(stream.spec, T0 + 60))["metadata_growth"].status is Status.CRITICAL
+    assert growth(T0 + MEASURED_EVERY).status is Status.CRITICAL
+    os.truncate(compact, 100)
+    assert growth(T0 + MEASURED_EVERY + 60).status is Status.OK, "one that alarms is read each time"
+    os.truncate(compact, 10**9)
+    assert growth(T0 + MEASURED_EVERY + 120, afresh=True).status is Status.CRITICAL
 
 
 def test_the_comparison_notices_a_compact_form_that_is_not_that_of_the_report(

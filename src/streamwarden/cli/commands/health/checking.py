@@ -45,7 +45,9 @@ def check(
     if stream is None:
         evaluated = run_round(space, Evaluator.SHELL, surroundings(settings) if notify else None).evaluation
     else:
-        evaluated = space.health_monitor().evaluate([space.declared_or_running(owner(stream))], time.time())
+        evaluated = space.health_monitor().evaluate(
+            [space.declared_or_running(owner(stream))], time.time(), afresh=True
+        )
     report = _only(evaluated, stream)
     if json:
         as_json({"at": report.at, "streams": report.streams, "incidents": report.changes, "seconds": report.seconds})

@@ -4,7 +4,7 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.pattern_names import FilesReadAgain, ReadAgain, files_read_again
+from streamwarden.checkpoint.pattern_names import Clean, FilesReadAgain, ReadAgain, files_read_again
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
@@ -12,9 +12,14 @@ from streamwarden.health.window import DeclaredInput, Reading, Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_count
 
+_CLEAN: Final = "clean"
+"""In the evidence: which entries of the logs need not be read again."""
+
 
 def _read(checkpoint: Location, declared: DeclaredInput) -> FilesReadAgain:
-    return files_read_again(checkpoint, declared.folders, declared.recursive)
+    clean = declared.before.get(_CLEAN)
+    known: Clean = clean if isinstance(clean, dict) else {}
+    return files_read_again(checkpoint, declared.folders, declared.recursive, known)
 
 
 READ_AGAIN: Final = Reading(_read)
@@ -36,6 +41,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     count = earlier + len({again.batch for again in found if again.batch > last})
     newest = _sentence(window, found[-1], read_again) if found else str(known.get("reads", ""))
     evidence = {"query_id": query_id, "count": count, "newest": found[-1].batch if found else last, "reads": newest}
+    evidence[_CLEAN] = read_again.clean
     status = CHECK.grade(float(count), thresholds.of(CHECK.name))
     return CHECK.verdict(window, status, _reason(count, newest), float(count), evidence)
 
@@ -79,10 +85,11 @@ CHECK = Check(
     judge=check,
     readings=(READ_AGAIN,),
     reads=(
-        "The newest 30 entries of each `sources/N` of a file source. A batch counts if it has a file whose path has "
-        "one of `*?[]{}` or a backslash, and another file beside it. The verdict shows the input rows of the newest "
-        "such batch, by Spark's report, and those a file of the batches that read each file once. A batch that was "
-        "found counts until the query has another id, because its rows stay in the output."
+        "The newest 30 entries of each `sources/N` of a file source; the health DAG and `watch` read each once as long "
+        "as none of them names a pattern. A batch counts if it has a file whose path has one of `*?[]{}` or a "
+        "backslash, and another file beside it. The verdict shows the input rows of the newest such batch, by Spark's "
+        "report, and those a file of the batches that read each file once. A batch that was found counts until the "
+        "query has another id, because its rows stay in the output."
     ),
     unknown="The checkpoint names no query yet, or its storage does not answer.",
     advice=(

@@ -64,6 +64,7 @@ CHECK = Check(
     thresholds=limits(64e6, 512e6, ValueUnit.BYTES, "bytes of the largest compact file"),
     judge=check,
     probes=frozenset({Probed.LOGS}),
+    rests=True,
     consequence_of=NOT_RUNNING,
     reads=(
         "The newest `N.compact` of the output's `_spark_metadata` and of each `sources/N`: its size, and the files "

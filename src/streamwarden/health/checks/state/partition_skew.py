@@ -3,8 +3,7 @@
 import statistics
 
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
-from streamwarden.health.signals.partitions import MEASURED_AT, partition_bytes
-from streamwarden.health.signals.sampled_hysteresis import query_of
+from streamwarden.health.signals.partitions import partition_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Probed, Window
 from streamwarden.units import MB, format_size
@@ -14,8 +13,6 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How much more state the fullest partition holds than the others."""
     limits_in_force = thresholds.of(CHECK.name)
     sizes = partition_bytes(window)
-    if not sizes and window.state:
-        return _as_measured_last(window)
     if not sizes:
         return CHECK.verdict(window, Status.UNKNOWN, "the checkpoint's bytes for each partition could not be read")
     value, operator, partition = 1.0, 0, 0
@@ -36,16 +33,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         else "no partition holds significantly more state than the others"
     )
     evidence: dict[str, object] = {"operator": operator, "partition": partition, "partitions": len(sizes)}
-    evidence[MEASURED_AT] = window.now
     return CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
-
-
-def _as_measured_last(window: Window) -> Verdict:
-    """The last verdict again, if it is about this query: the bytes were not measured since."""
-    last, query = window.previous.get(CHECK.name), window.log and window.log.query_id
-    if last is None or last.status is not Status.OK or query_of(last) != query:
-        return CHECK.verdict(window, Status.UNKNOWN, "the partitions of this query were not measured yet")
-    return CHECK.verdict(window, last.status, last.reason, last.value, last.evidence)
 
 
 CHECK = Check(
@@ -60,8 +48,8 @@ CHECK = Check(
     judge=check,
     probes=frozenset({Probed.STATE}),
     raise_after=1,
-    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator. They "
-    "are measured every five to ten minutes (`measured_at` in the evidence), and in each evaluation while they alarm.",
+    rests=True,
+    reads="Bytes under `state/OPERATOR/PARTITION` of the checkpoint, kept versions included, for each operator.",
     unknown="The checkpoint's state could not be read, or it has none.",
     advice=(
         "One task with a hot key determines the duration of the batch. Salt the key, or split the stream. More "

@@ -189,6 +189,7 @@ CHECK = Check(
     judge=check,
     consequence_of=("state_size",),
     raise_after=3,
+    rests=True,
     reads=(
         "State bytes as in `state_size`, at the batches' `timestamp`: of the newest 100 batches, of batches before "
         "them at growing distances, and, before those, the hourly means; and what each evaluation of the last 15 "

@@ -88,6 +88,7 @@ CHECK = Check(
     judge=check,
     probes=frozenset({Probed.STATE}),
     readings=(LOGGED,),
+    rests=True,
     reads=(
         "The names in `offsets/` and `commits/`, and those of the files under `state/`: a batch counts if both logs "
         "have it, each partition of each operator can load the state after it, and the same holds for all later ones. "

@@ -37,6 +37,7 @@ CHECK = Check(
     thresholds=limits(7 * _DAY, 30 * _DAY, ValueUnit.SECONDS, "time for which 100 small data files have waited"),
     judge=check,
     probes=frozenset({Probed.TABLE}),
+    rests=True,
     consequence_of=NOT_RUNNING,
     reads=(
         "The time at which each data file below 16 MB was added, from the log of the table. The value is the age of "

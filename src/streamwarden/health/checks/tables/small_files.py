@@ -35,6 +35,7 @@ CHECK = Check(
     thresholds=limits(1000, 10_000, ValueUnit.TIMES, "data files below 16 MB"),
     judge=check,
     probes=frozenset({Probed.TABLE}),
+    rests=True,
     consequence_of=NOT_RUNNING,
     reads=(
         "The files that the table has now with their sizes, by its log. Nothing of the rows is read. Of an Iceberg "

@@ -27,6 +27,7 @@ CHECK = Check(
     thresholds=limits(500, 5000, ValueUnit.TIMES, "files of the log that a reader opens"),
     judge=check,
     probes=frozenset({Probed.TABLE}),
+    rests=True,
     consequence_of=NOT_RUNNING,
     reads=(
         "Delta: the commits in `_delta_log` after its newest checkpoint; any writer makes a checkpoint of the log "
