@@ -164,17 +164,18 @@ class HealthMonitor:
         Args:
             afresh: no check rests.
         """
-        given = list(specs)
+        with _collector_paused():
+            return self._evaluate(list(specs), now, _Shared(rest=not afresh))
+
+    def _evaluate(self, given: Sequence[StreamSpec], now: float, shared: _Shared) -> Evaluation:
         wanted = self._units(given, now)
         seconds = dict.fromkeys(("read", "check", "save"), 0.0)
         streams: dict[str, StreamHealth] = {}
         changes = Changes()
         previous = self._previous(wanted)
-        shared = _Shared(rest=not afresh)
         for first in range(0, len(wanted), _AT_ONCE):
-            with _collector_paused():
-                group = wanted[first : first + _AT_ONCE]
-                changes += self._evaluate_group(group, now, previous, shared, streams, seconds)
+            group = wanted[first : first + _AT_ONCE]
+            changes += self._evaluate_group(group, now, previous, shared, streams, seconds)
         judged_now = {(verdict.stream, verdict.check) for health in streams.values() for verdict in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
         return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
@@ -373,8 +374,10 @@ class HealthMonitor:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from going through the windows again and again: they have no cycles, and it would
-    take a fifth of the evaluation."""
+    """Keep Python's garbage collector from going through windows and verdicts again and again: they have no cycles.
+
+    For 1,000 streams it takes a tenth of the evaluation if it runs between two groups.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
