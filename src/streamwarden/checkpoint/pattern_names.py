@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.layout import SOURCES, compactible_ids, list_or_empty
+from streamwarden.checkpoint.formats.layout import SOURCES, compactible_ids, compactible_name, list_or_empty
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import file_name, is_pattern, to_path
 
@@ -117,7 +117,7 @@ def files_read_again(
     counts: dict[int, Mapping[int, int]] = {}
     for source in sorted(int(name) for name in list_or_empty(checkpoint / SOURCES) if name.isdigit()):
         place, name = checkpoint / SOURCES / str(source), str(source)
-        newest = [batch for batch, compact in compactible_ids(list_or_empty(place)) if not compact][-_NEWEST:]
+        newest = compactible_ids(list_or_empty(place))[-_NEWEST:]
         if not _has_patterns(place, _unread(place, newest, clean.get(name, ()))):
             still_clean |= _clean(place, name, newest)
             continue
@@ -129,29 +129,42 @@ def files_read_again(
     return FilesReadAgain(found=tuple(sorted(found, key=lambda again: again.batch)), files=counts, clean=still_clean)
 
 
-def _unread(log: Location, entries: Sequence[int], clean: Sequence[float]) -> Sequence[int]:
+_Entry: TypeAlias = tuple[int, bool]
+"""A batch, and whether its entry is a compact one."""
+
+
+def _unread(log: Location, entries: Sequence[_Entry], clean: Sequence[float]) -> Sequence[_Entry]:
     """The entries after the one that is known to be clean; all of them if that one was purged or written again."""
-    if len(clean) == 2 and clean[0] in entries and _written_at(log, int(clean[0])) == clean[1]:
-        return [entry for entry in entries if entry > clean[0]]
+    known = next((entry for entry in entries if len(clean) == 2 and entry[0] == clean[0]), None)
+    if known is not None and _written_at(log, known) == clean[1]:
+        return [entry for entry in entries if entry > known]
     return entries
 
 
-def _clean(log: Location, source: str, entries: Sequence[int]) -> Clean:
+def _clean(log: Location, source: str, entries: Sequence[_Entry]) -> Clean:
     at = _written_at(log, entries[-1]) if entries else None
-    return {} if at is None else {source: (entries[-1], at)}
+    return {} if at is None else {source: (entries[-1][0], at)}
 
 
-def _written_at(log: Location, entry: int) -> float | None:
+def _written_at(log: Location, entry: _Entry) -> float | None:
     try:
-        return (log / str(entry)).stat().modified
+        return (log / compactible_name(*entry)).stat().modified
     except FileNotFoundError:
         return None
 
 
-def _has_patterns(log: Location, entries: Iterable[int]) -> bool:
-    """Whether one of these entries may name a file that Spark takes for a pattern. Not what was purged meanwhile."""
-    for entry in entries:
+def _has_patterns(log: Location, entries: Iterable[_Entry]) -> bool:
+    """Whether one of these batches may have read a file that Spark takes for a pattern. Not what was purged
+    meanwhile."""
+    for batch, compact in entries:
         with suppress(FileNotFoundError):
-            if _SIGN.search((log / str(entry)).read()):
+            text = (log / compactible_name(batch, compact)).read()
+            if _SIGN.search(_own(text, batch) if compact else text):
                 return True
     return False
+
+
+def _own(compact: bytes, batch: int) -> bytes:
+    """The lines of the batch itself: a compact entry has those of all batches before it, too."""
+    mark = re.compile(rb'"batchId": ?%d\b' % batch)
+    return b"\n".join(filter(mark.search, compact.splitlines()))

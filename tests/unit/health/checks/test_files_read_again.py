@@ -69,6 +69,13 @@ def test_the_log_is_read_to_its_beginning_only_if_its_newest_entries_show_such_a
     assert [again.batch for again in whole.found] == [0]
 
 
+def test_a_batch_whose_only_entry_is_a_compact_one_is_looked_at(tmp_path: Path) -> None:
+    """Of every tenth batch there is no other. The lines of earlier batches in it were looked at when they were new."""
+    assert [again.batch for again in checkpoint(tmp_path / "a", ("0",), ("1", "1[1]"), compact=1).found] == [1]
+    earlier = checkpoint(tmp_path / "b", ("0", "0[1]"), ("1",), compact=1)
+    assert (earlier.found, [*earlier.clean]) == ((), ["0"])
+
+
 def test_an_entry_without_a_pattern_is_read_once_as_long_as_it_is_the_same_file(tmp_path: Path) -> None:
     clean = checkpoint(tmp_path, ("0",), ("1",)).clean
     entry, later = tmp_path / "sources/0/0", tmp_path / "sources/0/1"
