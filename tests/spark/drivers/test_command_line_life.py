@@ -9,7 +9,8 @@
    started again, unless a person lets it begin anew.
 5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
 
-Beside it, in another folder, the tutorial from its empty folder on: its own commands, in its order. Nothing is edited.
+With `--full` beside it, in another folder, the tutorial from its empty folder on: its own commands, in its order.
+Nothing is edited.
 """
 
 import os
@@ -110,7 +111,13 @@ def typed(made: Project, commands: list[str]) -> dict[str, Answer]:
     return answers
 
 
-@pytest.mark.usefixtures("tutorial")
+@pytest.fixture(scope="module", autouse=True)
+def beside(request: pytest.FixtureRequest) -> None:
+    """The second tier's tutorial begins before the first tier's tests."""
+    if request.config.getoption("--full"):
+        request.getfixturevalue("tutorial")
+
+
 def test_a_streams_life_from_the_shell(world: Project) -> None:
     world.publish(3)
     assert only_stream(world)["state"] == "new"
@@ -278,6 +285,7 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
     assert ask(world, "stop", "counts").code == Exit.OK
 
 
+@pytest.mark.full  # in the first tier integration/deploy/test_guides has each command, and the tests above type most
 def test_the_tutorial_does_what_it_says(tutorial: Future[dict[str, Answer]]) -> None:
     answers = tutorial.result()
     started = answers["streamwarden start orders"]

@@ -82,11 +82,13 @@ def lines() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("aircraft_rotations")) as made:
-        specs = [stream("aircraft_rotations", made.data, backend) for backend in of_tier(pytestconfig, Backend.ROCKSDB)]
+        specs = [
+            stream("aircraft_rotations", made.data, backend) for backend in of_tier(request.config, Backend.ROCKSDB)
+        ]
         publish(Path(str(specs[0].source.path)), lines())
-        yield brought_to_end(pytestconfig, made, specs)
+        yield brought_to_end(request, made, specs)
 
 
 @pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))

@@ -301,7 +301,7 @@ def timed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         spec = repository_stream("device_heartbeats_event_time", made.data, Backend.ROCKSDB)
         spec = in_jvm(spec) if request.param == "jvm" else spec
         publish_all(Path(str(spec.source.path)), timed_lines())
-        yield survive(made, [spec]) if request.param == "jvm" else brought_to_end(request.config, made, [spec])
+        yield survive(made, [spec]) if request.param == "jvm" else brought_to_end(request, made, [spec])
 
 
 def test_by_event_time_every_row_is_right(timed: Survivors) -> None:

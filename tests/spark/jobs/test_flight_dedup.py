@@ -76,21 +76,21 @@ def lines() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Survivors]:
     texts = lines()
     texts[4].append(FUTURE)
     with project(tmp_path_factory.mktemp("flight_dedup")) as made:
-        specs = [stream("flight_dedup", made.data, backend) for backend in of_tier(pytestconfig, FIRST)]
+        specs = [stream("flight_dedup", made.data, backend) for backend in of_tier(request.config, FIRST)]
         publish(Path(str(specs[0].source.path)), texts)
-        yield brought_to_end(pytestconfig, made, specs)
+        yield brought_to_end(request, made, specs)
 
 
 @pytest.fixture(scope="module")
-def unbounded(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
+def unbounded(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("unbounded")) as made:
-        specs = [stream("flight_dedup_unbounded", made.data, backend) for backend in of_tier(pytestconfig, FIRST)]
+        specs = [stream("flight_dedup_unbounded", made.data, backend) for backend in of_tier(request.config, FIRST)]
         publish(Path(str(specs[0].source.path)), lines())
-        yield brought_to_end(pytestconfig, made, specs)
+        yield brought_to_end(request, made, specs)
 
 
 @pytest.mark.parametrize("backend", in_tiers(FIRST))

@@ -21,6 +21,7 @@ import pytest
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.config.loading import load_stream
+from streamwarden.progress import Progress
 from streamwarden.services.replay.flights import departures
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.expectations import judge
@@ -29,6 +30,7 @@ from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.checkpoints.forged_output import copied
+from support.spark.sessions import run_in
 
 pytestmark = pytest.mark.spark
 
@@ -72,29 +74,15 @@ def stream(data: Path, *, max_files: int) -> StreamSpec:
     )
 
 
-def run(spark: Any, spec: StreamSpec) -> list[Any]:
-    """Run the stream to its end; returns its progress reports."""
-    from streamwarden.spark.driver.jobs import load_build
-    from streamwarden.spark.sinks import start_query
-
-    query = start_query(load_build(Path(spec.job))(spark, spec), spec)
-    query.awaitTermination()
-    return list(query.recentProgress)
-
-
-def observed(reports: list[Any], metric: str, number: str) -> int:
-    return sum(int(report.observedMetrics[metric][number]) for report in reports if metric in report.observedMetrics)
-
-
 @pytest.fixture(scope="module")
-def fortnight(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[StreamSpec, list[Any]]:
+def fortnight(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[StreamSpec, list[Progress]]:
     spec = stream(tmp_path_factory.mktemp("fortnight"), max_files=8)
     folder = Path(str(spec.source.path))
     replay(folder, limit=12_000)
     (folder / "handmade.json").write_text("\n".join([*LINES, "", "  "]) + "\n")
     middle = (folder / "flights-006000-006499.json").stat().st_mtime
     os.utime(folder / "handmade.json", (middle, middle))
-    return spec, run(spark, spec)
+    return spec, run_in(spark, spec)
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +95,11 @@ def storm(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> StreamSpec:
         file = folder / f"storm-{number:02d}.json"
         file.write_text(events.iloc[start : start + 40].to_json(orient="records", lines=True))
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))  # the order in which Spark reads them
-    run(spark, spec)
+    run_in(spark, spec)
     return spec
 
 
-def test_twelve_thousand_flights_come_out_exactly_once(fortnight: tuple[StreamSpec, list[Any]]) -> None:
+def test_twelve_thousand_flights_come_out_exactly_once(fortnight: tuple[StreamSpec, list[Progress]]) -> None:
     outcome = verify(fortnight[0])
     assert outcome.exactly_once, outcome.to_dict()
     assert outcome.expected > 16_000
@@ -120,15 +108,15 @@ def test_twelve_thousand_flights_come_out_exactly_once(fortnight: tuple[StreamSp
 
 
 def test_lines_that_are_no_flight_are_counted_by_the_query_as_by_the_oracle(
-    fortnight: tuple[StreamSpec, list[Any]],
+    fortnight: tuple[StreamSpec, list[Progress]],
 ) -> None:
     spec, reports = fortnight
     books = verify(spec).notes["books"]
     assert isinstance(books, dict)
     bad = sum(not good for good in LINES.values())
     assert books["malformed"] == bad
-    assert observed(reports, "input", "malformed") == bad
-    assert observed(reports, "input", "read") == books["records"]
+    assert sum(each.malformed for each in reports) == bad
+    assert sum(each.read for each in reports) == books["records"]
 
 
 def test_our_reader_sees_what_sparks_own_reader_sees(spark: Any, storm: StreamSpec) -> None:
@@ -272,9 +260,9 @@ def test_files_of_every_compression_and_line_end_are_read_as_spark_reads_them(sp
         lines = events.iloc[number * 400 : (number + 1) * 400].to_json(orient="records", lines=True)
         (folder / name).write_bytes(form(lines.encode()))
         os.utime(folder / name, (1_700_000_000 + number, 1_700_000_000 + number))
-    reports = run(spark, spec)
+    reports = run_in(spark, spec)
     outcome = verify(spec)
     assert outcome.exactly_once, outcome.to_dict()
-    assert outcome.records == observed(reports, "input", "read") == len(forms) * 400 + 1
-    assert observed(reports, "input", "malformed") == 1  # the line with a vertical tab
+    assert outcome.records == sum(each.read for each in reports) == len(forms) * 400 + 1
+    assert sum(each.malformed for each in reports) == 1  # the line with a vertical tab
     assert judge(outcome).success

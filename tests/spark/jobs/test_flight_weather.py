@@ -91,13 +91,13 @@ def weather() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("flight_weather")) as made:
-        specs = [stream("flight_weather", made.data, backend) for backend in of_tier(pytestconfig, FIRST)]
+        specs = [stream("flight_weather", made.data, backend) for backend in of_tier(request.config, FIRST)]
         one, other = (Path(folder) for folder in specs[0].source.folders)
         publish(one, flights(), name="flights-")
         publish(other, weather(), name="weather-")
-        yield brought_to_end(pytestconfig, made, specs, after=3)  # the batch with malformed rows has long been reported
+        yield brought_to_end(request, made, specs, after=3)  # the batch with malformed rows has long been reported
 
 
 @pytest.mark.parametrize("backend", in_tiers(FIRST))

@@ -17,6 +17,7 @@ from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.comparing.balance import Outcome
 from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.spark.audits import audited_here
+from support.spark.sessions import run_in
 
 pytestmark = pytest.mark.spark
 
@@ -76,16 +77,9 @@ def stream(data: Path, names: list[str], *, most: int | None) -> StreamSpec:
     )
 
 
-def run(spark: Any, spec: StreamSpec) -> None:
-    from streamwarden.spark.driver.jobs import load_build
-    from streamwarden.spark.sinks import start_query
-
-    start_query(load_build(Path(spec.job))(spark, spec), spec).awaitTermination()
-
-
 def test_odd_names_rounded_sums_and_files_that_are_joined(spark: Any, tmp_path: Path) -> None:
     spec = stream(tmp_path / "my data", ODD, most=1)
-    run(spark, spec)
+    run_in(spark, spec)
     whole = audited_here(spec, tmp_path / "whole", requested(spec))
     assert whole.outcome is Outcome.BALANCED, whole.to_dict()
     assert whole.amounts == ("n", "balance")
@@ -103,7 +97,7 @@ def test_odd_names_rounded_sums_and_files_that_are_joined(spark: Any, tmp_path: 
 
 def test_a_name_that_spark_takes_for_a_pattern_explains_rows_that_are_there_twice(spark: Any, tmp_path: Path) -> None:
     spec = stream(tmp_path / "data", ["a.json", "b[1].json"], most=None)
-    run(spark, spec)
+    run_in(spark, spec)
     found = audited_here(spec, tmp_path / "books", requested(spec))
     assert found.outcome is Outcome.UNBALANCED, found.to_dict()
     assert (
@@ -120,7 +114,7 @@ def test_of_rows_that_differ_in_one_batch_the_output_has_one_of_them(spark: Any,
         for number in range(6)
     ]
     (Path(str(spec.source.path)) / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run(spark, spec)
+    run_in(spark, spec)
     right = audited_here(spec, tmp_path / "right", requested(spec))
     assert right.outcome is Outcome.BALANCED, right.to_dict()
     assert (right.totals["output"]["rows"], right.left_out, right.unsure) == (3, {}, 0)

@@ -40,12 +40,13 @@ from support.servers.kafka_broker import Broker
 from support.servers.postgres_server import PostgreSQL
 from support.spark.audits import audited_here
 from support.spark.job_runs import publish
+from support.spark.sessions import run_in
 
 pytestmark = pytest.mark.spark
 
 REPOSITORY = Path(__file__).parents[3]
 BEGAN = datetime(2023, 11, 13, 12, tzinfo=UTC)
-FILES, LINES = 6, 30
+FILES, LINES = 4, 30
 
 
 def text(moment: datetime) -> str:
@@ -171,9 +172,6 @@ class Streams:
     def run(self, name: str) -> StreamSpec:
         if name in self.specs:
             return self.specs[name]
-        from streamwarden.spark.driver.jobs import load_build
-        from streamwarden.spark.sinks import start_query
-
         spec = bounded(name, self.data)
         if name in BY_CLOCK:
             return self._by_clock(spec)
@@ -185,20 +183,17 @@ class Streams:
                 publish(folder / "weather", weather())
             else:
                 publish(folder, INPUT.get(name, flights)(chance))
-        start_query(load_build(Path(spec.job))(self.spark, spec), spec).awaitTermination()
+        run_in(self.spark, spec)
         self.specs[name] = spec
         return spec
 
     def _by_clock(self, spec: StreamSpec) -> StreamSpec:
-        from streamwarden.spark.driver.jobs import load_build
-        from streamwarden.spark.sinks import start_query
-
         args, lines = BY_CLOCK[spec.name]
         spec = replace(spec, args=args)
         texts = lines()
         for run in range(FILES // 2):
             publish(Path(str(spec.source.path)), texts[2 * run : 2 * run + 2], name=f"{run}-")
-            start_query(load_build(Path(spec.job))(self.spark, spec), spec).awaitTermination()
+            run_in(self.spark, spec)
         self.specs[spec.name] = spec
         return spec
 
@@ -351,9 +346,6 @@ KEY = ("window_start", "origin", "carrier")
 
 def on_services(streams: Streams, topic: str, sink: SinkSpec) -> StreamSpec:
     """The flights that are in the topic now, by a query that goes on where it ended."""
-    from streamwarden.spark.driver.jobs import load_build
-    from streamwarden.spark.sinks import batch_writer, start_query
-
     spec = bounded("flight_departures", streams.data)
     options = {key: value for key, value in spec.source.options.items() if key == "timestampFormat"}
     spec = replace(
@@ -362,7 +354,7 @@ def on_services(streams: Streams, topic: str, sink: SinkSpec) -> StreamSpec:
         sink=sink,
         checkpoint=str(streams.data / "checkpoints" / topic),
     )
-    start_query(load_build(Path(spec.job))(streams.spark, spec), spec, batch_writer(spec, 1)).awaitTermination()
+    run_in(streams.spark, spec)
     return spec
 
 

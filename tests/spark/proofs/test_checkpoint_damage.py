@@ -71,12 +71,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkWorker]:
 
 
 @pytest.fixture(scope="module")
-def driver_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkWorker]:
-    """With the file manager that the runner submits on a local disk: it compares files with their checksum files."""
-    conf = {f"{STATE}.maintenanceInterval": "100ms", CHECKPOINT_FILES: RENAMED_AT_ONCE}
-    worker = SparkWorker(tmp_path_factory.mktemp("worker"), conf)
-    yield worker
-    worker.close()
+def driver_spark(spark: SparkWorker) -> SparkWorker:
+    """From here on with the file manager that the runner submits on a local disk: it compares files with their checksum
+    files. The tests that want it are the last ones."""
+    spark.ask("conf", key=CHECKPOINT_FILES, value=RENAMED_AT_ONCE)
+    return spark
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.sinks.files.formats import FileFormat, FilesSink
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.spark.drivers import project
+from support.spark.sessions import run_in
 from support.spark.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -97,9 +98,6 @@ class Ran:
 
 @pytest.fixture(params=list(FileFormat), ids=str, scope="module")
 def ran(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    from streamwarden.spark.driver.jobs import load_build
-    from streamwarden.spark.sinks import start_query
-
     file_format: FileFormat = request.param
     with project(tmp_path_factory.mktemp(str(file_format))) as made:
         made.publish(FILES, rows=ROWS)
@@ -110,7 +108,7 @@ def ran(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.Tem
         output, suffix = Path(sink.path), SUFFIX.get(file_format, str(file_format))
         output.mkdir(parents=True)
         (output / f"part-00000-orphan.{suffix}").write_text("left by a batch that was killed\n")
-        start_query(load_build(Path(spec.job))(spark, spec), spec).awaitTermination()
+        run_in(spark, spec)
         yield Ran(spec, output, suffix)
 
 

@@ -35,13 +35,12 @@ _VFORK = "-Djdk.lang.Process.launchMechanism=VFORK"
 """Hadoop starts two `chmod` for each file that it writes: like this without a helper program in between."""
 
 QUICK = {
-    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=3 -XX:+UseSerialGC {_VFORK}",
+    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_VFORK}",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""A JVM that starts fast: these tests judge the driver, not its throughput. It compiles a method after three times as
-many calls as usual. Spark generates no code here; it does where a test writes its own settings, as those of the
-command line do."""
+"""A JVM that starts fast: these tests judge the driver, not its throughput. Spark generates no code here; it does where
+a test writes its own settings, as those of the command line do."""
 
 
 def quick_options() -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from streamwarden.verification.reconciliation import Reconciliation
 from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.spark.drivers import QUICK, Project, until
 from support.spark.mid_batch import kill_in_mid_batch, newest
+from support.spark.sessions import run_in
 from support.spark.verdicts import verify
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -76,9 +77,13 @@ class Survivors:
     specs: dict[Backend, StreamSpec]
     cut: dict[Backend, int]
     """The batch that was planned and not committed when its driver was killed."""
+    of_session: dict[Backend, list[Progress]] = field(default_factory=dict)
+    """The progress reports of runs that had no driver."""
 
     def reports(self, backend: Backend) -> list[Progress]:
-        """The progress reports that the store has, by batch."""
+        """The progress reports by batch: of a driver, those that the store has."""
+        if backend in self.of_session:
+            return self.of_session[backend]
         window = self.project.store.batches.window(self.specs[backend].name)
         return [batch.progress for batch in window if batch.progress is not None]
 
@@ -119,15 +124,15 @@ def survive(project: Project, specs: Iterable[StreamSpec], *, after: int = 2) ->
 
 
 def brought_to_end(
-    config: pytest.Config, project: Project, specs: Sequence[StreamSpec], *, after: int = 2
+    request: pytest.FixtureRequest, project: Project, specs: Sequence[StreamSpec], *, after: int = 2
 ) -> Survivors:
-    """`survive` with `--full`. In the first tier each runs to its end undisturbed: its state is that of Spark's own
-    operators, and test_event_windows is killed with such state."""
-    if config.getoption("--full"):
+    """`survive` with `--full`. In the first tier each runs to its end undisturbed, in the session of the tests:
+    test_event_windows is killed with state of Spark's own operators, test_user_sessions with that of a processor."""
+    if request.config.getoption("--full"):
         return survive(project, specs, after=after)
-    for driver in [project.start(spec) for spec in specs]:
-        assert project.await_end(driver).kind is ExitKind.COMPLETED, project.log(driver)
-    return Survivors(project, {spec.state.backend: spec for spec in specs}, {})
+    spark = request.getfixturevalue("spark")
+    mine = {spec.state.backend: spec for spec in specs}
+    return Survivors(project, mine, {}, {backend: run_in(spark, spec) for backend, spec in mine.items()})
 
 
 def passed(spec: StreamSpec) -> Reconciliation:
