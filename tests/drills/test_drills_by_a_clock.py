@@ -35,7 +35,7 @@ pytestmark = pytest.mark.spark
 FEW = 12_000
 TTL_JOB = "forgets_after_ten_minutes"
 
-BATCHES = 14
+BATCHES = 10
 ROWS_A_SECOND = 37
 """No divisor of 1000: times are rounded."""
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 EXAMPLES: Final = {"quick": 30, "nightly": 10_000}
-"""Inputs of each test by the profile of Hypothesis; every other profile tries 300."""
+"""Inputs of each test by the profile of Hypothesis; every other profile tries 100."""
 
 LONGEST: Final = 5.0
 """Seconds of processor time that a parser may need for one input."""
@@ -21,8 +21,8 @@ MOST_MEMORY: Final = 200 * 10**6
 
 
 def generated_input(test: Callable[..., None]) -> Callable[..., None]:
-    """Marks a test with `@given`: `make test-full` runs it with 10,000 inputs, the other runs with 300."""
-    examples = EXAMPLES.get(settings.get_current_profile_name(), 300)
+    """Marks a test with `@given`: `make test-full` runs it with 10,000 inputs, those of the first tier with 100."""
+    examples = EXAMPLES.get(settings.get_current_profile_name(), 100)
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     chosen = settings(max_examples=examples, deadline=None, suppress_health_check=slow)
     return pytest.mark.generated(chosen(test))

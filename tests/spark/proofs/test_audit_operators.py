@@ -154,7 +154,7 @@ BY_CLOCK = {
     "user_sessions": (("web=1h", "kiosk=250ms", "*=1ms"), sessions),
     "user_action_counts": (("timeout=250ms",), actions),
 }
-"""Streams whose bounded run reads all its input in one batch -> their args and input: they run once for two files."""
+"""Streams whose bounded run reads all its input in one batch -> their args and input: they run once for each file."""
 
 
 INPUT = {"event_dedup": events, "device_heartbeats_event_time": readings}
@@ -190,9 +190,8 @@ class Streams:
     def _by_clock(self, spec: StreamSpec) -> StreamSpec:
         args, lines = BY_CLOCK[spec.name]
         spec = replace(spec, args=args)
-        texts = lines()
-        for run in range(FILES // 2):
-            publish(Path(str(spec.source.path)), texts[2 * run : 2 * run + 2], name=f"{run}-")
+        for run, file in enumerate(lines()):
+            publish(Path(str(spec.source.path)), [file], name=f"{run}-")
             run_in(self.spark, spec)
         self.specs[spec.name] = spec
         return spec
