@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from airflow.sdk import TaskInstanceState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store.drivers.stops import SqlStopRepository
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
@@ -121,6 +123,39 @@ def test_the_trigger_of_a_control_dag_asks_for_nothing(space: Workspace, monkeyp
     airflow_says(monkeypatch, "failed")
     asyncio.run(driver_trigger(space, supervises=False).on_kill())
     assert desired(space) is None
+
+
+def test_a_driver_is_followed_to_its_end_while_airflow_answers_nothing(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server is away: the trigger looks at the driver's process itself, and fires when that has ended."""
+    airflow_says(monkeypatch, OSError("connection refused"))
+    monkeypatch.setattr(triggers, "_asked", set())
+    child = subprocess.Popen(["sleep", "600"])
+    space.store.drivers.launched(
+        DriverRecord(
+            driver_id="d",
+            stream="counted",
+            checkpoint=space.stream("counted").checkpoint,
+            token=1,
+            folder=str(space.data / "nowhere"),
+            launched_by="test",
+            launched_at=time.time(),
+            process=identity(child.pid),
+        )
+    )
+
+    async def followed() -> Any:
+        fired = asyncio.ensure_future(anext(driver_trigger(space).run()))
+        deadline = time.monotonic() + 30
+        while not triggers._asked and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        assert not fired.done(), "the driver lives"
+        child.kill()
+        child.wait()
+        return (await asyncio.wait_for(fired, 30)).payload
+
+    assert asyncio.run(followed())["driver_id"] == "d"
 
 
 def first_event(trigger: StandbyTrigger | StoppedTrigger, within: float) -> Any:

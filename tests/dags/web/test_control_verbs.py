@@ -119,6 +119,14 @@ def test_a_restart_stops_nothing_that_nobody_would_start_again(
         assert asked(space) is None
 
 
+def test_a_start_unpauses_the_dag_of_its_stream(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It paused itself when the stream went down, or when a person marked its task failed."""
+    unpaused: list[str] = []
+    monkeypatch.setattr(controls, "unpause", unpaused.append)
+    assert carry_out(space, "start", context(began=time.time(), paused=True)) == "done"
+    assert unpaused == ["stream_counted"]
+
+
 def follow(space: Workspace) -> None:
     """A try of the stream's own task, which finds the driver and goes on following it."""
     given = context(began=time.time())

@@ -62,6 +62,16 @@ def test_a_stream_that_runs_is_deferred_without_a_note(space: Workspace, notes: 
     assert notes == {"task": [], "run": []}
 
 
+def test_a_stream_whose_file_is_broken_meanwhile_is_followed(space: Workspace) -> None:
+    """A person edits the file and clears the task: the driver that lives goes on."""
+    driver(space, "counted-1")
+    file = space.project / "config" / "streams" / "counted.yaml"
+    file.write_text(f"{file.read_text()}bogus: 1\n")
+    trigger = run(space)
+    assert isinstance(trigger, DriverTrigger)
+    assert trigger.driver_id == "counted-1"
+
+
 def test_a_stream_that_waits_for_its_restart_says_so_in_a_note(space: Workspace, notes: Notes) -> None:
     """It is deferred as a running stream is; the mark of the note on its cell is the difference."""
     driver(space, "counted-1", ExitKind.KILLED, signal=9)
