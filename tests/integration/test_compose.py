@@ -242,6 +242,7 @@ def test_the_first_run_begins_with_flights(installation: Installation) -> None:
     wait_for("a committed batch", lambda: space.store.batches.summary(FILES).rows > 0, timeout=LONG)
 
 
+@pytest.mark.full  # in the first tier deploy/test_scheduler_script: drained on SIGTERM; airflow/test_up starts again
 def test_an_update_stops_the_drivers_at_a_batch_boundary_and_starts_them_again(installation: Installation) -> None:
     """Compose stops the scheduler's container and starts a new one; the drivers live in it."""
     airflow, space = installation.airflow, installation.space

@@ -116,6 +116,7 @@ def test_kill_of_the_triggerer(installation: Installation) -> None:
     assert sum(line == other for other in shown) == log.read_text().splitlines().count(line)
 
 
+@pytest.mark.full  # in the first tier dags/test_stream_triggers: a clear leaves the driver; the kill above: reattached
 def test_a_cleared_task_reattaches(installation: Installation) -> None:
     """Clearing is no stop and no start."""
     before, airflow = installation.live_driver(), installation.airflow
@@ -127,6 +128,7 @@ def test_a_cleared_task_reattaches(installation: Installation) -> None:
     assert installation.space.store.stops.desired("counted") is None
 
 
+@pytest.mark.full  # in the first tier airflow/test_up kills the scheduler of a stream
 def test_a_scheduler_killed_over_a_running_task_is_replaced(installation: Installation) -> None:
     """Its task is an orphan: reset or adopted, it ends up following the same driver."""
     before, airflow = installation.live_driver(), installation.airflow
@@ -139,6 +141,7 @@ def test_a_scheduler_killed_over_a_running_task_is_replaced(installation: Instal
     installation.unharmed(before)
 
 
+@pytest.mark.full  # in the first tier dags/test_stream_triggers follows a driver without it
 def test_an_api_server_that_is_gone_for_longer_than_heartbeats_allow(installation: Installation) -> None:
     """20 seconds without it; with these settings Airflow kills a task after 14 s that cannot report: three heartbeats
     fail, each after five tries in four seconds. The driver goes on."""
@@ -185,6 +188,7 @@ def test_a_killed_driver_is_noticed_at_once_and_restarted(installation: Installa
     assert len(airflow.runs(COUNTED)) == 1, "restarts happen inside the one run"
 
 
+@pytest.mark.full  # in the first tier dags/web/test_control_verbs retries the restart; the kill above
 def test_kill_of_the_supervisor_while_it_launches(installation: Installation) -> None:
     """restart_stream asks for a restart and dies; the supervisor of the stream's task dies as the new driver is born.
 
@@ -226,6 +230,7 @@ def test_stop_and_start_with_a_form(installation: Installation) -> None:
     assert _grid(airflow, airflow.runs(COUNTED)[0]["dag_run_id"]) == {"run": "deferred", "stopped": None}
 
 
+@pytest.mark.full  # in the first tier test_start_beside_airflow, dags/web/test_stream_grid
 def test_a_stream_that_was_started_from_a_shell_shows_as_running(installation: Installation) -> None:
     """Its DAG is paused and has no run: a person marked it failed. `streamwarden start` launches a driver and unpauses
     the DAG, and the run that begins follows that driver."""
@@ -248,6 +253,7 @@ def test_a_stream_that_was_started_from_a_shell_shows_as_running(installation: I
     assert _grid(airflow, airflow.runs(COUNTED)[0]["dag_run_id"]) == {"run": "deferred", "stopped": None}
 
 
+@pytest.mark.full  # in the first tier dags/test_stream_triggers stops a marked one
 def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installation: Installation) -> None:
     """A person marks the deferred task failed; start_stream unpauses the DAG, whose new run starts a driver."""
     before, airflow = installation.live_driver(), installation.airflow
@@ -270,6 +276,7 @@ def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installatio
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
 
 
+@pytest.mark.full  # in the first tier dags/test_dag_files and dags/web/test_stream_grid
 def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: Installation) -> None:
     """The DAG says that its configuration is broken; a cleared task still follows the living driver."""
     before, airflow = installation.live_driver(), installation.airflow
