@@ -12,12 +12,13 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.airflow.browsing import DESK, PHONE, has_no_barriers
-from support.pages.on_call import DEPARTURES, ROTATIONS, fill
+from support.airflow.browsing import DESK, PHONE, SCREENS, THEMES, can_be_read, has_no_barriers
+from support.pages.on_call import DEPARTURES, PASSED, ROTATIONS, fill
 from support.pages.served_pages import ServedPages, served_pages
 
 SIZES = {"desk": (DESK, 800), "phone": (PHONE, 844)}
 LISTS = ("/", "/incidents", "/drills")
+REPORT = f"/drills/{PASSED}"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_the_keyboard_reaches_the_first_row_in_five_tabs(pages: ServedPages, bro
 def test_the_lists_fit_the_screen_and_have_no_barrier(
     pages: ServedPages, browser: Browser, path: str, theme: str, size: tuple[int, int]
 ) -> None:
-    """With incidents, a failed drill and a stream that is down, which `test_pages.py` does not have."""
+    """With incidents, a failed drill and a stream that is down, which `test_reading.py` does not have."""
     page = pages.open(browser, path, size, theme)
     has_no_barriers(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
@@ -99,6 +100,37 @@ def test_a_running_drill_does_not_hide_the_last_verdict(pages: ServedPages, brow
         shown = pages.open(browser, path, SIZES["desk"]).locator(row)
         expect(shown.get_by_role("link", name="PASSED")).to_be_visible()
         expect(shown.get_by_role("link", name="RUNNING")).to_be_visible()
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen[0])
+def test_the_report_of_a_drill_says_what_was_expected_and_can_be_read_by_everybody(
+    pages: ServedPages, browser: Browser, screen: tuple[str, int]
+) -> None:
+    theme, width = screen
+    page = pages.open(browser, REPORT, SIZES["desk"], theme)
+    expect(page.locator(".hero").get_by_text("PASSED", exact=True)).to_be_visible()
+    for heading in ("Course", "Recovery: predicted and measured", "What the judge expected"):
+        expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    can_be_read(page, width)
+
+
+def test_a_report_prints_its_verdict(pages: ServedPages, browser: Browser) -> None:
+    """On paper: the verdict, in dark ink on white; no buttons, and only what the person unfolded of the journal.
+
+    The text of a PDF is glyphs of an embedded font. Its title is the page's own, which has the verdict.
+    """
+    page, verdict = pages.open(browser, REPORT, SIZES["desk"], "dark"), "PASSED"
+    journal = page.locator("details").filter(has_text="Every line of the journal")
+    page.emulate_media(media="print")
+    expect(page.locator(".hero").get_by_text(verdict, exact=True)).to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", THEMES["light"])
+    for hidden in (page.locator(".top"), page.get_by_role("button", name="Print"), journal):
+        expect(hidden).to_be_hidden()
+    journal.evaluate("each => { each.open = true; }")
+    expect(journal.get_by_role("table")).to_be_visible()
+    printed = page.pdf()
+    assert printed.startswith(b"%PDF")
+    assert verdict.encode() in printed
 
 
 def test_after_the_session_has_ended_a_link_leads_to_the_login_and_back(pages: ServedPages, browser: Browser) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from streamwarden.health.evaluations import INTERVAL, Evaluator
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+from streamwarden.services.monitoring.rounds import run_round
 from streamwarden.services.workspace import Workspace
 from support.airflow.harness import CLOCKED, Airflow, command_of, group_leaders, running, wait_for
-from support.airflow.project import Producer
+from support.airflow.project import Producer, repeated
 
 COUNTED = "stream_counted"
 LONG = 240.0
@@ -72,6 +74,17 @@ class Installation:
         self.commits_again()
         assert self.jvms() == [before.process.pid]
 
+    def judge(self) -> None:
+        """Evaluate all streams once, as the health DAG does each minute, without the processor time of its tasks."""
+        run_round(self.space, Evaluator.WATCH)
+
+    @contextmanager
+    def judged_each_minute(self) -> Iterator[None]:
+        """Verdicts do not grow old meanwhile."""
+        self.judge()
+        with repeated(self.judge, every=INTERVAL):
+            yield
+
     def exit_of(self, driver_id: str, timeout: float = LONG) -> ExitRecord:
         def ended() -> ExitRecord | None:
             record = self.space.store.drivers.get(driver_id)
@@ -119,9 +132,8 @@ def installed(
                 airflow.pause(dag_id, False)
             found = Installation(airflow, space, producer)
             found.live_driver()
-            airflow.pause("health", False)
-            airflow.trigger("health")  # its clock would begin with the next minute
-            yield found
+            with found.judged_each_minute():
+                yield found
     finally:
         space.fleet.stop("counted", requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
         space.close()

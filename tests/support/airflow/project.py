@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,6 +123,24 @@ def add_stream(
     return path
 
 
+@contextmanager
+def repeated(action: Callable[[], None], *, every: float) -> Iterator[None]:
+    """The action is carried out after each `every` seconds meanwhile, in a thread."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(every):
+            action()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 class Producer:
     """Publishes files of events, each whole (by rename), one second of event time a file."""
 
@@ -134,19 +152,8 @@ class Producer:
     @contextmanager
     def running(self, *, every: float = 1.0) -> Iterator[None]:
         """A file appears after each `every` seconds meanwhile, as the input of a live stream does."""
-        over = threading.Event()
-
-        def publish() -> None:
-            while not over.wait(every):
-                self.publish(1)
-
-        thread = threading.Thread(target=publish, daemon=True)
-        thread.start()
-        try:
+        with repeated(lambda: self.publish(1), every=every):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     def publish(self, files: int, rows: int = 20) -> None:
         for _ in range(files):

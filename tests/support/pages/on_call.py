@@ -57,13 +57,14 @@ def fill(space: Workspace) -> None:
         if f"stream: {DEPARTURES}\n" in file.read_text():
             shutil.copy(file, space.project / "config" / "drills")
     for number, name in enumerate((DEPARTURES, WEATHER)):
-        _runs(space, name, now - 9000 * (number + 1), now)
+        runs(space, name, now - 9000 * (number + 1), now)
     _dies(space, now)
     _drilled(space, now)
     _open(space, now)
 
 
-def _runs(space: Workspace, stream: str, since: float, now: float) -> None:
+def runs(space: Workspace, stream: str, since: float, now: float) -> None:
+    """A living driver of the stream, launched at `since`, with a batch every two seconds up to now."""
     record = replace(_driver(space, stream, 1, since), process=identity(os.getpid()))
     space.store.drivers.launched(record)
     space.store.drivers.started(record.driver_id, f"query-{stream}", "run-1", since + 20)
