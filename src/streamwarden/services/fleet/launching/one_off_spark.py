@@ -33,8 +33,7 @@ CHEAPLY: Final = QUICK[0]
 
 _LOWEST, _LOW = 19, 5
 """Priorities of a program beside a stream: one that is paused between has time; one without pauses is wanted soon, and
-would hardly run with the lowest one on a busy host. On two cores that other work kept busy an audit without pauses got
-19 % of a core with 5, and 6 % with 10; the stream beside it got 34 % and 33 % (medians of three spells of 6 s each)."""
+would hardly run with the lowest one on a busy host."""
 
 _SLICE: Final = 0.05
 """Seconds for which a program runs before it is stopped for a while: a small part of a batch."""
