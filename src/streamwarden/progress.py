@@ -71,6 +71,7 @@ class Progress:
         watermark: event-time watermark in force in this batch, Unix seconds, or None.
         event_time_max: largest event time seen in the batch, Unix seconds, or None.
         has_watermark: whether the query has a watermark, also one that is not in force yet.
+        rows_written: rows that the batch wrote; None if the sink does not count them, as Spark's sink of files.
         raw: the report itself; empty where only its compact form was read.
     """
 
@@ -91,6 +92,7 @@ class Progress:
     sink: str
     observed_metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     has_watermark: bool = False
+    rows_written: int | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -159,7 +161,7 @@ def parse_progress(text: str | Mapping[str, Any]) -> Progress:
     if missing:
         raise _not_sparks(f"a progress report lacks {', '.join(missing)}")
     durations = body.counts("durationMs")
-    event_time = _Fields(body.object("eventTime"))
+    event_time, sink = _Fields(body.object("eventTime")), body.object("sink")
     return Progress(
         query_id=body.text("id") or "",
         run_id=body.text("runId") or "",
@@ -175,11 +177,18 @@ def parse_progress(text: str | Mapping[str, Any]) -> Progress:
         event_time_max=_event_time(event_time.text("max")),
         operators=tuple(_operator(index, item) for index, item in enumerate(body.objects("stateOperators"))),
         sources=tuple(_source(item) for item in body.objects("sources")),
-        sink=_Fields(body.object("sink")).text("description") or "",
+        sink=_Fields(sink).text("description") or "",
         observed_metrics=body.nested("observedMetrics"),
         has_watermark="watermark" in body.object("eventTime"),
+        rows_written=_rows_written(sink),
         raw=raw,
     )
+
+
+def _rows_written(sink: Mapping[str, Any]) -> int | None:
+    """Spark reports -1 for a sink that does not count."""
+    count = sink.get("numOutputRows")
+    return count if isinstance(count, int) and count >= 0 else None
 
 
 def parse_timestamp(text: str) -> float:

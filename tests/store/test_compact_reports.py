@@ -42,6 +42,13 @@ def test_it_has_everything_but_the_report_itself_and_what_nobody_reads(given: Pr
     assert len(text) < len(json.dumps(given.raw)) / 2
 
 
+def test_that_of_an_older_version_lacks_the_rows_written() -> None:
+    given = report(4)
+    assert given.rows_written is not None
+    text = json.dumps(json.loads(compact(given))[:-1])
+    assert expand(text, (QUERY, given.run_id, 4)) == replace(slim(given), rows_written=None)
+
+
 def test_a_window_has_the_compact_reports_of_the_batches(store: Store) -> None:
     for name in ("a", "b"):
         store.batches.upsert_many(name, [report(batch_id) for batch_id in range(5)])

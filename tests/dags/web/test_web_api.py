@@ -24,7 +24,7 @@ DAY = 86400.0
 MEASURED = {"memory_usage", "backlog", "state_partitions", "partition_lag"}
 """Charts of measurements, and of a source with partitions, of which this store has none."""
 PARTED = {chart.name for chart in CHARTS if chart.parts is not None}
-"""Charts with a line for each operator: they end where batches are not kept any more."""
+"""Charts with a line for each part, such as an operator: they end where batches are not kept any more."""
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from streamwarden.airflow.web.words.batches import FEW, BatchLine, lines
 from streamwarden.health.window import TAKEN_BACK, Batch
+from streamwarden.progress import parse_progress
 from support.streams.health_windows import NOW, batch_of, report
 
 
@@ -33,7 +34,7 @@ def test_a_line_says_what_the_batch_read_wrote_and_changed_and_where_its_time_we
 def test_a_sink_that_does_not_count_has_no_number() -> None:
     one = batch(0)
     assert one.progress is not None
-    unknown = replace(one.progress, raw={**one.progress.raw, "sink": {"numOutputRows": -1}})
+    unknown = parse_progress({**one.progress.raw, "sink": {"description": "files", "numOutputRows": -1}})
     assert line(replace(one, progress=unknown)).rows_out is None
 
 

@@ -16,7 +16,7 @@ from streamwarden.health.thresholds import Thresholds
 from streamwarden.progress import OperatorProgress, Progress
 from streamwarden.services.overview import rolled
 from streamwarden.services.overview.models import Model, attributes
-from streamwarden.services.overview.parts import Parts, by_operator, lag_by_partition, lines_of
+from streamwarden.services.overview.parts import Parts, by_operator, lag_by_partition, lines_of, rows_written
 from streamwarden.services.overview.rolled import Numbers, OfHours
 from streamwarden.stream.spec import StreamSpec
 
@@ -245,6 +245,7 @@ CHARTS: Final = (
     _by_operator("dropped", "Rows dropped as late in a batch", "rows", lambda each: each.rows_dropped_by_watermark),
     _by_operator("memory", "Memory of the state by operator", "bytes", lambda each: each.memory_used_bytes),
     Chart(name="partition_lag", title="Lag by partition", unit="rows", parts=lag_by_partition),
+    Chart(name="rows_written", title="Rows written in a batch", unit="rows", parts=rows_written),
 )
 
 

@@ -26,6 +26,11 @@ def lag_by_partition(report: Progress) -> dict[str, float]:
     }
 
 
+def rows_written(report: Progress) -> dict[str, float]:
+    """Only some sinks count: Spark's sink of files does not."""
+    return {} if report.rows_written is None else {"written": float(report.rows_written)}
+
+
 def _lags(latest: Any, end: Any) -> Iterator[tuple[str, float]]:
     """Of Kafka's {topic: {partition: offset}}."""
     for topic, partitions in latest.items() if isinstance(latest, Mapping) else ():

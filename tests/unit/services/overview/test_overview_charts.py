@@ -126,6 +126,18 @@ def test_each_operator_has_a_line_of_its_own(store: Store) -> None:
     assert found["partition_lag"].lines == ()
 
 
+def test_rows_written_are_shown_of_a_sink_that_counts(store: Store) -> None:
+    """Spark reports -1 for one that does not."""
+    for number, count in enumerate((7, -1, 0)):
+        sink = {"description": "KafkaTable", "numOutputRows": count}
+        store.batches.upsert_progress("s", report(2000 + number, at=START + 3000 + 10 * number, sink=sink))
+    (line,) = charts(store, START + 2990, START + 3030)["rows_written"].lines
+    assert (line.name, line.values) == ("written", (7.0, None, 0.0))
+    uncounted = report(2003, at=START + 3100, sink={"description": "FileSink", "numOutputRows": -1})
+    store.batches.upsert_progress("s", uncounted)
+    assert charts(store, START + 3090, START + 3130)["rows_written"].lines == ()
+
+
 def test_every_chart_goes_on_where_the_batches_are_not_kept_any_more(store: Store) -> None:
     """Their numbers are close to those that were drawn from the batches, and the chart says up to when they are means
     of hours."""

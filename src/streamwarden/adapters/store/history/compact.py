@@ -38,6 +38,7 @@ def compact(progress: Progress) -> str:
             {name: metric for name, metric in progress.observed_metrics.items() if _is_of_the_input(name)},
             [_operator(operator) for operator in progress.operators],
             [[s.description, s.end_offset, s.latest_offset, s.rows, s.metrics] for s in progress.sources],
+            progress.rows_written,
         ],
         ensure_ascii=False,
         separators=(",", ":"),
@@ -66,6 +67,7 @@ def expand(text: str, key: tuple[str, str, int]) -> Progress:
         observed,
         operators,
         sources,
+        *written,  # a driver of an older version stored none
     ) = from_json(text)
     return Progress(
         query_id=query_id,
@@ -85,6 +87,7 @@ def expand(text: str, key: tuple[str, str, int]) -> Progress:
         sink=sink,
         observed_metrics=observed,
         has_watermark=has_watermark,
+        rows_written=written[0] if written else None,
     )
 
 

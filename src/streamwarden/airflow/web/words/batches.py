@@ -73,18 +73,12 @@ def _reported(line: BatchLine, report: Progress) -> BatchLine:
             planning=report.planning_ms / 1000, execution=report.execution_ms / 1000, logs=report.logs_ms / 1000
         ),
         rows_in=report.rows,
-        rows_out=_written(report),
+        rows_out=report.rows_written,
         updated=sum(operator.rows_updated for operator in report.operators),
         removed=sum(operator.rows_removed for operator in report.operators),
         dropped=sum(operator.rows_dropped_by_watermark for operator in report.operators),
         watermark=report.watermark,
     )
-
-
-def _written(report: Progress) -> int | None:
-    """Spark reports -1 for a sink that does not count."""
-    count = report.raw.get("sink", {}).get("numOutputRows", -1)
-    return count if isinstance(count, int) and count >= 0 else None
 
 
 def _seconds(batch: Batch) -> float | None:
