@@ -48,7 +48,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
     written: dict[str, list[str]] = {"task": [], "run": []}
 
-    def annotate(ti: object, note: str, *, whole_run: bool) -> None:
+    def annotate(ti: object, note: str, *, whole_run: bool, within: float) -> None:
         written["run" if whole_run else "task"].append(note)
 
     monkeypatch.setattr(notes, "annotate", annotate)

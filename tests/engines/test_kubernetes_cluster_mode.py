@@ -171,7 +171,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         config = plane.kubeconfig(plane.account("streams", "streamwarden"), "streams")
         patch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE", str(config))
         patch.setattr(provider, "time", SimpleNamespace(sleep=soon, time=time.time))
-        patch.setattr(notes, "annotate", lambda ti, note, *, whole_run: None)
+        patch.setattr(notes, "annotate", lambda ti, note, **_: None)
         (root / "spark_jobs" / "counting.py").write_text(COUNTS)
         streams = root / "config/streams"
         for path in streams.glob("*.yaml"):

@@ -8,18 +8,20 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from streamwarden.airflow.unpausing import annotate
+from streamwarden.airflow.unpausing import PATIENT, annotate
 from streamwarden.drills.reporting.report import show_time
 from streamwarden.lifecycle.supervision.stop import DesiredState
 from streamwarden.lifecycle.supervision.supervisor import Launch, Wait
 
 
-def write_note(operator: BaseOperator, context: Any, note: str, *, whole_run: bool = False) -> None:
+def write_note(
+    operator: BaseOperator, context: Any, note: str, *, whole_run: bool = False, within: float = PATIENT
+) -> None:
     """Write the note of this task, or of its DAG run. An empty note removes it.
 
     A note that Airflow refuses is in the log only: it must not stop a stream.
     """
-    refusal = annotate(context["ti"], note, whole_run=whole_run)
+    refusal = annotate(context["ti"], note, whole_run=whole_run, within=within)
     if refusal is not None:
         operator.log.info("the note %r was not written: %s", note, refusal)
 

@@ -25,7 +25,7 @@ from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import down, restarted, stopped, waiting, write_note
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
-from streamwarden.airflow.unpausing import remember_server
+from streamwarden.airflow.unpausing import HURRIED, remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, HostUnfit, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
@@ -145,7 +145,7 @@ class StreamOperator(SparkSubmitOperator):
         elif isinstance(move, Wait):
             pause = format_duration(max(0.0, move.until - time.time()))
             self.log.warning("restart %d of %s in %s, after: %s", move.attempt, self.stream, pause, move.reason)
-            write_note(self, context, waiting(move))
+            write_note(self, context, waiting(move), within=HURRIED)
             self._stand_by(until=move.until)
         elif isinstance(move, Hold):
             by, reason = move.state.changed_by, move.state.reason
@@ -321,9 +321,9 @@ class StreamOperator(SparkSubmitOperator):
 
     def _note_a_restart(self, move: Watch | Launch, context: Any) -> None:
         if self._waited:  # its note says that the stream is down
-            write_note(self, context, "")
+            write_note(self, context, "", within=HURRIED)
         if isinstance(move, Launch) and move.attempt:
-            write_note(self, context, restarted(move, time.time()), whole_run=True)
+            write_note(self, context, restarted(move, time.time()), whole_run=True, within=HURRIED)
 
     def _watch(self, driver_id: str, space: Workspace) -> None:
         self._catch_up(driver_id, space)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOTE_TIMEOUT: Final = 3.0
-"""Seconds for one request about a note: a stream must not wait for it."""
+HURRIED: Final = 3.0
+"""Seconds for a request about a note for which a stream waits."""
+PATIENT: Final = 30.0
+"""Seconds for any other one: a busy server takes some."""
 
 
 def unpause(dag_id: str) -> str | None:
@@ -40,11 +42,12 @@ def unpause(dag_id: str) -> str | None:
     return None
 
 
-def annotate(ti: RuntimeTaskInstance, note: str, *, whole_run: bool = False) -> str | None:
-    """Set the note of a task instance, or of its DAG run. None if that succeeded, else the reason why not."""
+def annotate(ti: RuntimeTaskInstance, note: str, *, whole_run: bool = False, within: float = PATIENT) -> str | None:
+    """Set the note of a task instance, or of its DAG run, within so many seconds. None if that succeeded, else the
+    reason why not."""
     task_id = None if whole_run else ti.task_id
     try:
-        own_server(timeout=NOTE_TIMEOUT).annotate(ti.dag_id, ti.run_id, note, task_id=task_id)
+        own_server(timeout=within).annotate(ti.dag_id, ti.run_id, note, task_id=task_id)
     except AirflowError as error:
         return str(error)
     return None

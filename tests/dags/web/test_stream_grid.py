@@ -151,7 +151,7 @@ def test_a_stream_that_is_complete_skips_the_task_of_a_stopped_one(space: Worksp
 
 
 def test_a_note_that_airflow_refuses_stops_no_stream(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes_module, "annotate", lambda ti, note, whole_run: "the API answered 403")
+    monkeypatch.setattr(notes_module, "annotate", lambda ti, note, **_: "the API answered 403")
     driver(space, "counted-1", ExitKind.KILLED, signal=9)
     assert isinstance(run(space), StandbyTrigger)
 
