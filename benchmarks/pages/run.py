@@ -122,12 +122,9 @@ def fill(store: Store, name: str, number: int, count: int, now: float) -> None:
     of_state: list[dict[str, Any]] = []
     for batch in range(count):
         at = now - step * (count - batch)
-        key = {"stream": name, "query_id": "q", "batch_id": batch}
         whole = count - batch <= 300 or batch % max(1, count // 300) == 0
-        done = {"at": at, "planned_at": at, "committed_at": at + 1, "started_at": at, "executed": True, "rows": 5000}
-        progress = {"duration_ms": 900, "malformed": 0, "watermark": at - 60, "origin": "progress", "run_id": "r"}
-        made.append({**key, **done, **progress, "progress": _at(raw, text if whole else short, batch, at)})
-        of_state.append({**key, **_OPERATOR})
+        made.append({**batch_row(name, batch, at), "progress": _at(raw, text if whole else short, batch, at)})
+        of_state.append({"stream": name, "query_id": "q", "batch_id": batch, **_OPERATOR})
     insert(store, batches, made)
     insert(store, state_operators, of_state)
     measured = [
@@ -144,20 +141,45 @@ def fill(store: Store, name: str, number: int, count: int, now: float) -> None:
     ]
     insert(store, measurements, measured)
     end = ExitRecord(kind=ExitKind.KILLED, ended_at=now, signal=9) if number % DOWN == 0 else None
+    launched(store, name, os.getpid(), now - DAYS * 86400, end)
+
+
+def launched(store: Store, stream: str, pid: int, at: float, end: ExitRecord | None = None) -> None:
+    """Record the stream's driver, for which a process of this host stands."""
     store.drivers.launched(
         DriverRecord(
-            driver_id=f"{name}-1",
-            stream=name,
-            checkpoint=f"/data/{name}",
+            driver_id=f"{stream}-1",
+            stream=stream,
+            checkpoint=f"/data/{stream}",
             token=1,
             folder="/data",
-            process=identity(os.getpid()),
+            process=identity(pid),
             launched_by="benchmark",
-            launched_at=now - DAYS * 86400,
-            started_at=now - DAYS * 86400,
+            launched_at=at,
+            started_at=at,
             exit=end,
         )
     )
+
+
+def batch_row(stream: str, batch: int, at: float, rows: int = 5000, milliseconds: int = 900) -> dict[str, Any]:
+    """A batch as the store has it, without its report."""
+    return {
+        "stream": stream,
+        "query_id": "q",
+        "batch_id": batch,
+        "at": at,
+        "planned_at": at,
+        "committed_at": at + 1,
+        "started_at": at,
+        "executed": True,
+        "rows": rows,
+        "duration_ms": milliseconds,
+        "malformed": 0,
+        "watermark": at - 60,
+        "origin": "progress",
+        "run_id": "r",
+    }
 
 
 def roll_ups(store: Store, name: str, now: float) -> None:

@@ -19,8 +19,8 @@ _STEPS: Final = {
 _ESSENTIAL: Final = ", ".join(f"`{each.name}`" for each in CHECKS if each.essential)
 
 _RESTS: Final = (
-    " This changes slowly, so while the verdict is OK it is read every five to ten minutes (`measured_at` in the "
-    "evidence). Otherwise, and when a person runs `streamwarden check`, it is read each time."
+    " These facts change slowly: while the verdict is OK, evaluations read them every five to ten minutes "
+    "(`measured_at` in the evidence). While it is not, and for `streamwarden check`, they read them each time."
 )
 
 _INTRODUCTION: Final = f"""\

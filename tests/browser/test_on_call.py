@@ -6,13 +6,18 @@ The pages are served without an Airflow: `test_pages.py` and `test_sign_in.py` d
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streamwarden.health.signals.series import BACKLOG_SECONDS
+from streamwarden.health.window import Measurement
 from support.airflow.browsing import DESK, PHONE, SCREENS, THEMES, can_be_read, has_no_barriers
+from support.airflow.harness import wait_for
+from support.airflow.installation import LONG
 from support.pages.on_call import DEPARTURES, PASSED, ROTATIONS, fill
 from support.pages.served_pages import ServedPages, served_pages
 
@@ -158,15 +163,28 @@ def _leads_to(page: Page, link: str, address: str) -> None:
 
 
 BANDS = """Bokeh.documents.flatMap((sheet) => sheet.roots()).flatMap((plot) => plot.center
-    .filter((each) => each.type === "BoxAnnotation")
+    .filter((each) => each.type === "BoxAnnotation" && each.visible)
     .map((band) => [band.bottom, plot.y_range.end]))"""
-"""Where each band of a limit begins, and how far its chart reaches."""
+"""Where each band of a limit begins that is shown, and how far its chart reaches."""
+MINUTES = 60.0
+NEAR = f"({BANDS}).some(([bottom, reach]) => bottom === {10 * MINUTES} && bottom < reach)"
+"""Whether the limit of the backlog has a band."""
 
 
-def test_a_limit_that_is_out_of_sight_has_no_band(pages: ServedPages, browser: Browser) -> None:
-    """A batch takes half as long as it may, and the state is a thousandth of what it may be."""
+def _backlog(seconds: float, ago: float) -> Measurement:
+    now = time.time()
+    return Measurement(stream=DEPARTURES, name=BACKLOG_SECONDS, at=now, value=seconds, unit="seconds", source="backlog")
+
+
+def test_a_limit_has_a_band_while_it_is_in_sight(pages: ServedPages, browser: Browser) -> None:
+    """The backlog comes near its limit while the page is open."""
+    measurements = pages.space.store.measurements
+    measurements.add([_backlog(2.0, 120.0), _backlog(3.0, 60.0)])
     page = pages.open(browser, f"/streams/{DEPARTURES}/charts", SIZES["desk"])
-    page.wait_for_selector("#charts[data-drawn]")
+    page.wait_for_selector("#charts[data-drawn] #chart-backlog")
     bands = page.evaluate(BANDS)
     assert bands
     assert all(bottom < reach for bottom, reach in bands), bands
+    assert not page.evaluate(NEAR)
+    measurements.add([_backlog(9 * MINUTES, 0.0)])
+    wait_for("the band of the limit", lambda: page.evaluate(NEAR), timeout=LONG)

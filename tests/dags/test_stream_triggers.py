@@ -128,9 +128,11 @@ def test_the_trigger_of_a_control_dag_asks_for_nothing(space: Workspace, monkeyp
 def test_a_driver_is_followed_to_its_end_while_airflow_answers_nothing(
     space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The API server is away: the trigger looks at the driver's process itself, and fires when that has ended."""
+    """The API server is away: the trigger looks at the driver's process itself, and fires when that has ended, at its
+    next look: it does not wait until the log is due to be read."""
     airflow_says(monkeypatch, OSError("connection refused"))
     monkeypatch.setattr(triggers, "_asked", set())
+    monkeypatch.setattr(triggers, "SHOW", 3600.0)
     child = subprocess.Popen(["sleep", "600"])
     space.store.drivers.launched(
         DriverRecord(

@@ -86,16 +86,11 @@ def test_a_driver_killed_in_each_phase_of_a_batch_loses_nothing(tmp_path: Path, 
         assert_a_stranger_can_check(workspace, run)
 
 
+# In the first tier spark/proofs/test_audit reads the books beside a running stream.
 @pytest.mark.parametrize(
-    "audited",
-    [
-        False,
-        pytest.param(True, marks=pytest.mark.full),
-    ],  # in the first tier spark/proofs/test_audit reads beside a stream
+    "audited", [pytest.param(False, id="alone"), pytest.param(True, marks=pytest.mark.full, id="and its books balance")]
 )
-def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_balance_meanwhile(
-    tmp_path: Path, audited: bool
-) -> None:
+def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on(tmp_path: Path, audited: bool) -> None:
     """The fork takes over state, logs and output of a stream that runs, and has its last batches to do again. The
     batch that the kill cut is written again: each row is once in the files that the manifest lists. The drill breaks
     the fork alone, so an audit of the stream beside it finds all that the stream has read."""

@@ -17,9 +17,9 @@ from streamwarden.lifecycle.queries import Part
 from streamwarden.units import format_duration, parse_duration, parse_size, significant, size_unit
 
 DIGITS: Final = 3
-"""Significant digits of a value, unless a limit is near. A limit has all its own, as a person wrote it."""
+"""Significant digits of a value that is near no limit. A limit is shown with all digits that a person wrote."""
 MOST_DIGITS: Final = 15
-"""Those of a number that a file or a computation holds."""
+"""Significant digits that a number can hold."""
 NEAR: Final = 0.01
 """Share of a limit within which a value is near it."""
 
@@ -57,7 +57,7 @@ class ValueUnit(StrEnum):
         return number
 
     def show(self, value: float) -> str:
-        """`value` for a person: `1.23 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`; whole from 1,000 on, and no unit beyond."""
+        """`value` for a person: `1.23 GB`, `12.3 s`, `35 ms`, `0.5 %`, `1,235`."""
         return format_duration(value) if self is ValueUnit.SECONDS and value >= 60 else self._exactly(value, DIGITS)
 
     def show_limit(self, limit: float) -> str:

@@ -7,7 +7,6 @@ the question is the same: is it still the same driver, and is it the only one?
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -162,17 +161,14 @@ def test_an_api_server_that_is_gone_for_longer_than_heartbeats_allow(installatio
     installation.unharmed(before)
 
 
-def test_a_killed_driver_is_noticed_at_once_and_restarted(installation: Installation) -> None:
-    """SIGKILL to the driver of a healthy stream: the trigger fires at once, and the task that it wakes restarts the
-    stream in its first moment, whatever the back-off is."""
+def test_a_killed_driver_is_restarted_without_a_back_off(installation: Installation) -> None:
+    """SIGKILL to the driver of a healthy stream: the trigger fires (dags/test_stream_triggers: at its next look), and
+    the task that it wakes restarts the stream in its first moment, whatever the back-off is."""
     before, airflow = installation.live_driver(), installation.airflow
     assert before.process is not None
     task = airflow.task(COUNTED)
     assert task is not None
-    killed_at = time.time()
     os.killpg(before.process.pid, signal.SIGKILL)
-    noticed = wait_for("the task to be woken", lambda: _woken_at(airflow, task, before.driver_id), timeout=LONG)
-    assert noticed - killed_at <= 15.0
     after = installation.live_driver(other_than=before.driver_id)
     exit = installation.exit_of(before.driver_id)
     assert exit.kind is ExitKind.KILLED
@@ -434,16 +430,6 @@ def _a_line_of(record: DriverRecord) -> str:
 def _shown(log: Path) -> int:
     mark = log.with_name(log.name + ".shown")
     return int(mark.read_text()) if mark.exists() else 0
-
-
-def _woken_at(airflow: Airflow, task: dict[str, object], driver_id: str) -> float | None:
-    """When the task that the trigger of `driver_id` woke said how the driver ended; None if it has not."""
-    path = f"/dags/{COUNTED}/dagRuns/{task['dag_run_id']}/taskInstances/run/logs/{task['try_number']}"
-    for line in airflow.call("GET", path, full_content=True)["content"]:
-        whole = isinstance(line, dict) and line.get("timestamp")  # not so if it was read while Airflow wrote it
-        if whole and f"driver {driver_id} ended" in str(line.get("event")):
-            return datetime.fromisoformat(re.sub("Z$", "+00:00", str(line["timestamp"]))).timestamp()
-    return None
 
 
 def _grid(airflow: Airflow, run_id: str) -> dict[str, str | None]:

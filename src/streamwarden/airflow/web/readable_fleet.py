@@ -81,9 +81,8 @@ def fleet(user: Any, chosen: Selection) -> SeenFleet:
 
 
 def newest_reading() -> str:
-    """Names what the rows and the last evaluation say now, for everybody. Raises StreamwardenError."""
-    snapshot = board().snapshot()
-    return f"{snapshot.reading}|{snapshot.last.at}|{snapshot.last.late}"
+    """See `Snapshot`. Raises StreamwardenError."""
+    return board().snapshot().reading
 
 
 def snapshot_for(user: Any) -> Snapshot:

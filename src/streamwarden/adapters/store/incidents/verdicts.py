@@ -4,7 +4,6 @@ Checks run each minute for each stream: one row for each verdict would be millio
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -38,9 +37,9 @@ class SqlVerdictRepository(Repository):
         """Keep each verdict as the newest of its stream and check, unless a later one is there already.
 
         Args:
-            previous: stream -> check -> the verdict that was stored when the caller looked. One with the same status is
-                renewed without reading it, if nobody else has stored one meanwhile; of one that says the same again
-                only the time is written.
+            previous: stream -> check -> the verdict that the caller has read. One with the same status replaces it
+                without a second reading, and one that says the same only renews its time, unless another process has
+                stored a newer verdict.
         """
         by_check = {(verdict.stream, verdict.check): verdict for verdict in sorted(new, key=lambda verdict: verdict.at)}
         every = list(by_check.items())
@@ -72,58 +71,37 @@ class SqlVerdictRepository(Repository):
         return tuple(_read(row) for row in self._rows(query))
 
 
-@dataclass(frozen=True, slots=True)
-class _Renewed:
-    """The verdicts with the status of the previous one, as parameters: of `_CONFIRM` if they say the same, else of
-    `_RENEW`."""
-
-    same: Sequence[dict[str, Any]]
-    other: Sequence[dict[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.same) + len(self.other)
-
-    def keys(self) -> set[tuple[str, str]]:
-        return {(one["of_stream"], one["of_check"]) for ones in (self.same, self.other) for one in ones}
-
-
-def _renewed(new: Iterable[Verdict], previous: Mapping[str, Mapping[str, Verdict]]) -> _Renewed:
-    pairs = ((verdict, previous.get(verdict.stream, {}).get(verdict.check)) for verdict in new)
-    known = [
-        (verdict, before)
-        for verdict, before in pairs
-        if before is not None and before.at <= verdict.at and before.status is verdict.status
-    ]
-    return _Renewed(
-        same=[_stored(verdict, before) for verdict, before in known if _says(verdict) == _says(before)],
-        other=[
-            _stored(verdict, before) | {f"new_{name}": getattr(verdict, name) for name in _SAID}
-            for verdict, before in known
-            if _says(verdict) != _says(before)
-        ],
-    )
-
-
-def _stored(verdict: Verdict, before: Verdict) -> dict[str, Any]:
-    return {"of_stream": verdict.stream, "of_check": verdict.check, "before": before.at, "new_at": verdict.at}
-
-
 _says: Final = attrgetter(*_SAID)
 
 
-def _put(connection: Connection, new: dict[tuple[str, str], Verdict], renewed: _Renewed) -> None:
+def _renewed(
+    new: Iterable[Verdict], previous: Mapping[str, Mapping[str, Verdict]]
+) -> dict[sa.Update, list[dict[str, Any]]]:
+    """How to write the verdicts with the status of the one before: statement -> its parameters."""
+    renewed: dict[sa.Update, list[dict[str, Any]]] = {_CONFIRM: [], _RENEW: []}
+    for verdict in new:
+        before = previous.get(verdict.stream, {}).get(verdict.check)
+        if before is None or before.at > verdict.at or before.status is not verdict.status:
+            continue
+        one = {"of_stream": verdict.stream, "of_check": verdict.check, "before": before.at, "new_at": verdict.at}
+        if _says(verdict) == _says(before):
+            renewed[_CONFIRM].append(one)
+        else:
+            renewed[_RENEW].append(one | {f"new_{name}": getattr(verdict, name) for name in _SAID})
+    return renewed
+
+
+def _put(
+    connection: Connection, new: dict[tuple[str, str], Verdict], renewed: Mapping[sa.Update, list[dict[str, Any]]]
+) -> None:
     """Write the verdicts. If another process has stored one of those that are renewed since, all are compared with what
     is stored."""
-    found = [connection.execute(how, ones).rowcount for how, ones in _ways(renewed) if ones]
-    if sum(found) == len(renewed):
-        done = renewed.keys()
+    done = {(one["of_stream"], one["of_check"]) for ones in renewed.values() for one in ones}
+    found = sum(connection.execute(how, ones).rowcount for how, ones in renewed.items() if ones)
+    if found == len(done):
         new = {key: verdict for key, verdict in new.items() if key not in done}
     if new:
         _replace(connection, new)
-
-
-def _ways(renewed: _Renewed) -> tuple[tuple[sa.Update, Sequence[dict[str, Any]]], ...]:
-    return (_CONFIRM, renewed.same), (_RENEW, renewed.other)
 
 
 def _replace(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:

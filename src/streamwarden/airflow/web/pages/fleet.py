@@ -31,18 +31,18 @@ _LARGEST_FIRST = frozenset(set(Sort) - {Sort.TROUBLE, Sort.STREAM, Sort.STATE, S
 """Columns whose first click shows the largest value: the one that a person looks for."""
 
 RIGHTS_AGAIN: Final = 30.0
-"""Seconds for which a page goes on to show rows that its user may not read any more."""
+"""Seconds for which a page may go on showing rows that its user may not read any more."""
 MOST_SHOWN: Final = 1000
+"""Tables that are remembered."""
 
 _kept: Final = KeptRows()
 """The rows as they were rendered last."""
 
 
 class Shown:
-    """What open pages show: while the rows stay the same, they are told so without asking Airflow for the rights to
-    each of a thousand DAGs. They get nothing by that. After `RIGHTS_AGAIN` seconds Airflow is asked.
-
-    Threads may share it.
+    """The tables that open pages show. While the rows stay the same, the server answers 304 without asking Airflow for
+    the user's rights to each of a thousand DAGs: the user has seen all that such an answer stands for. The server asks
+    again after `RIGHTS_AGAIN` seconds. Threads may share it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -50,12 +50,12 @@ class Shown:
         self._kept: dict[tuple[str, str], tuple[str, float]] = {}
 
     def holds(self, etag: str, user: str, reading: str) -> bool:
-        """Whether the user was shown this, of this reading and query, and nothing has changed since."""
+        """Whether the page of this user shows this table already, of this reading and query."""
         shown, at = self._kept.get((etag, user), ("", -math.inf))
         return shown == reading and self._clock() - at <= RIGHTS_AGAIN
 
     def keep(self, etag: str, user: str, reading: str) -> None:
-        """The user is shown this now."""
+        """Remember that the user's page shows it from now on."""
         if len(self._kept) >= MOST_SHOWN:
             self._kept.clear()
         self._kept[etag, user] = reading, self._clock()

@@ -90,18 +90,22 @@
     }
     for (const axis of plot.yaxis) axis.formatter = tick(chart.unit);
     for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = colour("line");
-    limits(plot, chart);
     return plot;
   }
 
   function limits(plot, chart) {
-    if (chart.warning === null || chart.critical === null) return;
-    const edge = top(chart);
-    const box = (name, bottom, upto) => { // Bokeh draws one that is out of sight at the edge
-      if (bottom < edge) plot.add_layout(new Bokeh.BoxAnnotation({ bottom, top: upto, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
-    };
-    box("warning", chart.warning, Math.min(chart.critical, edge));
-    box("critical", chart.critical, edge);
+    if (chart.warning === null || chart.critical === null) return [];
+    const band = (name, limits) => new Bokeh.BoxAnnotation({ ...limits, fill_color: colour(name), fill_alpha: 0.12, line_color: null });
+    const bands = [
+      band("warning", { bottom: chart.warning, top: chart.critical }),
+      band("critical", { bottom: chart.critical }), // up to the edge
+    ];
+    for (const each of bands) plot.add_layout(each);
+    return bands;
+  }
+  function reach(chart, values, bands) {
+    values.end = top(chart);
+    for (const each of bands) each.visible = each.bottom < values.end; // Bokeh draws one that is out of sight at the edge
   }
 
   function mark(plot) {
@@ -177,8 +181,10 @@
     }
     box.append(caption);
     place.append(box);
-    const values = new Bokeh.Range1d({ start: 0, end: top(chart) });
+    const values = new Bokeh.Range1d({ start: 0 });
     const plot = figure(chart, values);
+    const bands = limits(plot, chart);
+    reach(chart, values, bands);
     const sources = chart.lines.map((_, index) => new Bokeh.ColumnDataSource({ data: columns(chart, index) }));
     chart.lines.forEach((line, index) => {
       const [source, ink] = [sources[index], COLOURS[theme()][index % COLOURS[theme()].length]];
@@ -191,7 +197,7 @@
       Object.assign(plot.legend, { background_fill_alpha: 0.7, background_fill_color: colour("back"), label_text_color: colour("text"), location: "bottom_left", orientation: "horizontal", label_text_font_size: "11px", padding: 2, border_line_color: null });
     }
     mark(plot);
-    figures.set(chart.name, { sources, values });
+    figures.set(chart.name, { sources, values, bands });
     sheet.add_root(plot);
     return box;
   }
@@ -242,9 +248,9 @@
     marks = events;
     if (same && figures.size) {
       for (const chart of found.charts.filter(({ name }) => figures.has(name))) {
-        const { sources, values } = figures.get(chart.name);
+        const { sources, values, bands } = figures.get(chart.name);
         sources.forEach((source, index) => { source.data = columns(chart, index); });
-        values.end = top(chart);
+        reach(chart, values, bands);
       }
       signs.data = signsOf(found.since, found.until);
       [range.start, range.end] = [wall(found.since), wall(found.until)];

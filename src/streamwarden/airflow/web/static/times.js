@@ -12,7 +12,7 @@ function timeZone() { // Airflow keeps what a person chose in this storage of th
   }
 }
 const made = new Map(); // zone -> its clock
-function clocks(zone) { // fails if there is no such zone
+function clocks(zone) { // throws a RangeError if there is no such zone
   if (!made.has(zone)) {
     const number = "2-digit";
     made.set(zone, new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", year: "numeric", month: number, day: number, hour: number, minute: number, second: number }));
@@ -70,7 +70,7 @@ function shows(place, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 times(document);
-addEventListener("storage", ({ key }) => { // chosen in Airflow while this page is open: sentences keep theirs until they are read again
+addEventListener("storage", ({ key }) => { // a person chose another zone in Airflow: sentences follow when they are read again
   if (key !== "timezone") return;
   times(document);
   document.dispatchEvent(new CustomEvent("zone"));

@@ -85,8 +85,8 @@ CHECK = Check(
     judge=check,
     readings=(READ_AGAIN,),
     reads=(
-        "The newest 30 entries of each `sources/N` of a file source; the health DAG and `watch` read each once as long "
-        "as none of them names a pattern. A batch counts if it has a file whose path has one of `*?[]{}` or a "
+        "The newest 30 entries of each `sources/N` of a file source. While none of them names a pattern, the health "
+        "DAG and `watch` read each entry once. A batch counts if it has a file whose path has one of `*?[]{}` or a "
         "backslash, and another file beside it. The verdict shows the input rows of the newest such batch, by Spark's "
         "report, and those a file of the batches that read each file once. A batch that was found counts until the "
         "query has another id, because its rows stay in the output."

@@ -1,6 +1,6 @@
 """What an open fleet page costs the API server while every stream runs and commits batches.
 
-    python benchmarks/pages/open_page.py [--streams 1000 100 10] [--seconds 60] [--viewers 1 3] [--every 5]
+    python benchmarks/open_page/run.py [--streams 1000 100 10] [--seconds 60] [--viewers 1 3] [--every 5]
 
 Builds a project of so many streams, each with an hour of batches, and serves the plugin's app as Airflow does. A writer
 commits a batch of each stream every `--every` seconds. Viewers behave as `pages.js`: each asks for the fleet's table
@@ -30,14 +30,10 @@ import psutil
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.pages.run import await_answer, insert, serving
+from benchmarks.pages.run import await_answer, batch_row, insert, judge, launched, serving
 from benchmarks.projects import small_streams
 
-from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store.tables import batches
-from streamwarden.health.checks import CHECKS
-from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.workspace import Workspace
 
 KEPT: Final = 3600.0
@@ -111,59 +107,14 @@ def build(root: Path, streams: int, drivers: Sequence[subprocess.Popen[bytes]], 
         name = f"stream_{number:04}"
         count = int(KEPT / every / 4)
         insert(space.store, batches, [_batch(name, n, now - KEPT + n * every * 4, number) for n in range(count)])
-        process = identity(drivers[number].pid if number < len(drivers) else own)
-        space.store.drivers.launched(
-            DriverRecord(
-                driver_id=f"{name}-1",
-                stream=name,
-                checkpoint=f"/data/{name}",
-                token=1,
-                folder="/data",
-                process=process,
-                launched_by="benchmark",
-                launched_at=now - 7200,
-                started_at=now - 7190,
-            )
-        )
-    judged(space, streams)
+        launched(space.store, name, drivers[number].pid if number < len(drivers) else own, now - 7200)
+    judge(space.store, streams)
     return space
 
 
-def judged(space: Workspace, streams: int) -> None:
-    """A verdict of every check on every stream."""
-    now = time.time()
-    space.store.verdicts.save(
-        Verdict(
-            stream=f"stream_{number:04}",
-            check=check.name,
-            status=Status.OK,
-            at=now,
-            value=1.0,
-            unit=check.unit.value,
-            reason="fine",
-        )
-        for number in range(streams)
-        for check in CHECKS
-    )
-
-
 def _batch(stream: str, number: int, at: float, kind: int) -> dict[str, Any]:
-    return {
-        "stream": stream,
-        "query_id": "q",
-        "batch_id": number,
-        "at": at,
-        "planned_at": at,
-        "committed_at": at + 1,
-        "started_at": at,
-        "executed": True,
-        "rows": 4000 + (977 * number + kind) % 2000,
-        "duration_ms": 700 + (131 * number + kind) % 500,
-        "malformed": 0,
-        "watermark": at - 60,
-        "origin": "progress",
-        "run_id": "r",
-    }
+    """With other numbers than the batch before, so that each row changes."""
+    return batch_row(stream, number, at, 4000 + (977 * number + kind) % 2000, 700 + (131 * number + kind) % 500)
 
 
 def commits(space: Workspace, streams: int, every: float, done: threading.Event) -> None:
