@@ -114,7 +114,7 @@ def partitions(spec: StreamSpec) -> str:
 
 def test_each_stream_of_a_group_ends_and_starts_alone_and_all_survive_the_end_of_their_jvm(group: Group) -> None:
     store, fleet = group.project.store, group.project.fleet
-    with group.supervised(), producing(group.project, every=1.0):
+    with group.supervised():
         drivers = group.all_work()
         (jvm,) = {group.jvm(driver) for driver in drivers.values()}
         assert len({driver.process for driver in drivers.values()} | {jvm}) == 4, "each has a process of its own"
@@ -125,6 +125,7 @@ def test_each_stream_of_a_group_ends_and_starts_alone_and_all_survive_the_end_of
             assert lease.holder == drivers[name].driver_id
             assert lease.resources == (stream_resource(name), lease.checkpoints[0]), "and a lease on nothing else"
 
+        group.project.publish(1)
         fleet.kill(drivers["north"].driver_id)
         successor = group.successor(drivers["north"])
         assert successor.token > drivers["north"].token
@@ -134,6 +135,7 @@ def test_each_stream_of_a_group_ends_and_starts_alone_and_all_survive_the_end_of
         assert ended is not None
         assert ended.exit is not None
         assert (ended.exit.kind, ended.exit.signal) == (ExitKind.KILLED, 9)
+        group.project.publish(1)
         for name in ("south", "west"):
             until(f"a batch of {name} after that", lambda name=name: group.works(name, since=successor.launched_at))
             latest = store.drivers.latest(name)
@@ -141,6 +143,7 @@ def test_each_stream_of_a_group_ends_and_starts_alone_and_all_survive_the_end_of
             assert latest.driver_id == drivers[name].driver_id, "the neighbours went on"
 
         before = {"north": successor, "south": drivers["south"], "west": drivers["west"]}
+        group.project.publish(1)
         processes.signal_one(jvm, signal.SIGKILL)
         after = group.all_work({driver.driver_id for driver in before.values()})
         (new_jvm,) = {group.jvm(driver) for driver in after.values()}

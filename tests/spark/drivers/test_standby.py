@@ -121,16 +121,14 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 def test_after_a_kill_the_standby_runs_the_stream_under_a_new_token_and_each_row_is_counted_once(pair: Pair) -> None:
     with supervised(pair.project, pair.spec):
-        with producing(pair.project, every=0.5):
-            leader, standby = pair.both()
-            assert pair.project.store.drivers.get(standby.folder.name) is None, "a standby is no driver"
-            assert files.read_lease(standby.folder) is None
-            state = until(
-                "its leader's word", lambda: standby_state(pair.project.store.drivers.events(leader.driver_id))
-            )
-            assert state.driver_id == standby.folder.name
-            pair.project.fleet.kill(leader.driver_id)
-            successor = pair.successor_of(leader)
+        leader, standby = pair.both()
+        assert pair.project.store.drivers.get(standby.folder.name) is None, "a standby is no driver"
+        assert files.read_lease(standby.folder) is None
+        state = until("its leader's word", lambda: standby_state(pair.project.store.drivers.events(leader.driver_id)))
+        assert state.driver_id == standby.folder.name
+        pair.project.publish(1)
+        pair.project.fleet.kill(leader.driver_id)
+        successor = pair.successor_of(leader)
         assert successor.driver_id == standby.folder.name
         assert successor.process == standby.process
         assert successor.token > leader.token
