@@ -124,6 +124,7 @@ def test_an_action_that_waits_says_why_and_is_cancelled_or_unpaused_where_it_say
     expect(page.locator(".lead .state")).to_have_text("running", timeout=PATIENCE)
 
 
+@pytest.mark.full  # in the first tier test_on_call reads a verdict; dags/web/test_api_runs starts a drill
 def test_a_drill_is_started_and_its_verdict_is_read(visit: Open, installation: Installation) -> None:
     """Airflow answers the first request with 500, although it took it: the page asks again, and one run begins."""
     page = visit(DRILLS)

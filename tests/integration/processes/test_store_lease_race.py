@@ -37,6 +37,7 @@ def test_fifty_processes_race_and_one_wins_and_again_after_it_is_killed(tmp_path
     store.close()
 
 
+@pytest.mark.full  # in the first tier the race above; store/ has what a lease is on
 @pytest.mark.parametrize("race", RACES[1:], ids=str)
 def test_fifty_processes_that_share_the_name_or_the_checkpoint_alone_have_one_winner(
     tmp_path: Path, race: dict[str, bool]

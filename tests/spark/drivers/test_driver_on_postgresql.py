@@ -32,6 +32,7 @@ def made(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> It
         yield it
 
 
+@pytest.mark.full  # in the first tier test_driver_life has it on SQLite; below drivers run on PostgreSQL
 def test_a_killed_driver_and_its_successor_leave_no_gap_in_the_store(made: Project) -> None:
     spec = made.spec("counts", COUNTS, trigger=TriggerSpec(available_now=True))
     cut = kill_in_mid_batch(made, spec, after=1)

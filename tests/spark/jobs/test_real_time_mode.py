@@ -228,6 +228,7 @@ def test_its_checkpoint_can_be_inspected(ran: Ran) -> None:
     assert report.findings == ()
 
 
+@pytest.mark.full  # in the first tier proofs/test_fork_run forks streams of micro-batches
 def test_a_fork_goes_on_in_micro_batches_from_a_batch_of_real_time_mode(ran: Ran, tmp_path: Path) -> None:
     made = fork(ran.spec, into=tmp_path / "fork", rewind=1)
     driver = ran.project.start(made.spec)

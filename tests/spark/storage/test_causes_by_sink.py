@@ -17,7 +17,8 @@ from support.servers.postgres_server import PostgreSQL
 from support.spark import sink_failures
 from support.spark.drivers import quick_options
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+# In the first tier drivers/test_driver_failures and test_what_is_away end real drivers, by one cause each.
+pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(900)]
 
 OF_FUNCTION = {"function", "postgresql", "kafka"}
 """Sinks whose writer is a function of foreachBatch."""

@@ -169,6 +169,7 @@ AWAY = 10.0
 """Seconds for which the server is away: longer than a restart of it takes, shorter than a failover."""
 
 
+@pytest.mark.full  # in the first tier drills/test_postgresql_drill waits for the database
 def test_a_database_that_is_away_costs_no_driver_and_a_stop_does_not_wait_for_it(
     made: Project, database: str, server: PostgreSQL
 ) -> None:
