@@ -141,6 +141,8 @@ def test_what_rewrites_the_state_is_carried_out_and_airflow_learns_no_key(
         assert expected in said, said
         installation.live_driver(other_than=before)
         installation.commits_again()
+    file = space.project / "config" / "streams" / "counted.yaml"
+    file.write_text(file.read_text().replace("shuffle_partitions: 1", "shuffle_partitions: 2"))  # as the guide says
 
     space.fleet.stop("counted", requested_by="a test", reason="the key stays in the state meanwhile")
     to_set = page.get_by_role("region", name="Values to set")
