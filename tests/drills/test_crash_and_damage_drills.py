@@ -68,31 +68,54 @@ def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, fligh
         assert (traces["state"] > 0, traces["files"], traces["listed"], traces["committed"]) == (True, 0, False, False)
 
 
-def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_back(
+def test_a_night_of_a_restart_a_damaged_delta_a_lost_input_file_and_a_sink_that_is_slow_and_then_fails(
     tmp_path: Path, flights: Path
 ) -> None:
-    """On the HDFS-backed store. Exit, supervision and check report it, and the refused start leaves nothing behind."""
+    """One after the other, on the HDFS-backed store; nothing is lost or doubled.
+
+    1. The driver is restarted at a batch boundary.
+    2. A bit of a delta is flipped. Exit, supervision and check report it, the refused start leaves nothing behind, and
+       the copy brings everything back.
+    3. The input file of a planned batch is gone: the stream refuses to run it. Spark alone would commit it without the
+       rows of that file.
+    4. The driver goes on after two slow batches of the sink.
+    5. It fails when the sink takes no files, its successor fails too, and the third one goes on.
+    """
+    damage = f"{{kind: checkpoint_damage, target: {CheckpointTarget.DELTA}, damage: {FileDamage.FLIPPED}}}"
+    slow, failing = "{kind: sink_slow, times: 2, lasts: 2s}", "{kind: sink_failing, times: 2}"
     with drill_project(
         tmp_path,
         inputs=flights,
-        fault="checkpoint_damage",
-        options={"target": CheckpointTarget.DELTA, "damage": FileDamage.FLIPPED},
+        source="{{path: {inputs}, format: json, max_files_per_trigger: 1}}",
+        faults=f"faults: [{{kind: controlled_restart}}, {damage}, {{kind: input_gone}}, {slow}, {failing}]",
         state="{backend: hdfs, shuffle_partitions: 2}",
-        batches=BATCHES,
+        batches=24,
+        steady=1,
         min_records=RECORDS,
     ) as workspace:
         run = run_drill(workspace)
         assert_right(run)
-        proof, refusal = run.facts["fault"], run.facts["refusal"]
-        (harmed,) = proof["evidence"]["harmed"]
-        assert harmed["path"].endswith(".delta")
-        assert harmed["after"] == harmed["before"] > 0
-        assert proof["evidence"]["foretold"] == "refuses"
-        assert refusal["holds"]
-        assert refusal["error_class"].startswith("CANNOT_LOAD_STATE_STORE")
-        assert "streamwarden inspect" in refusal["next_step"]
         fork = workspace.data / "drills" / run.run_id / "fork"
         assert not (fork / "checkpoint-copy").exists()
+    restarted, damaged, gone, slowed, failed = RunState.of(run).results
+    assert restarted.recovery.restarted
+
+    (harmed,) = damaged.landed.evidence["harmed"]
+    assert harmed["path"].endswith(".delta")
+    assert harmed["after"] == harmed["before"] > 0
+    assert damaged.landed.evidence["foretold"] == "refuses"
+    assert damaged.refusal.holds
+    assert damaged.refusal.error_class.startswith("CANNOT_LOAD_STATE_STORE")
+    assert "streamwarden inspect" in damaged.refusal.next_step
+
+    (file,) = gone.landed.evidence["files_gone"]
+    assert gone.refusal.error_class == "InputGone"
+    assert file in gone.refusal.message
+
+    assert [each["listed_at"] - each["files_at"] >= 2 for each in slowed.landed.evidence["slow"]] == [True, True]
+    assert not slowed.recovery.restarted
+    assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed", "failed"]
+    assert failed.recovery.restarted
 
 
 HOLD = """\
@@ -133,17 +156,6 @@ def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> No
         assert not recovery["restarted"]
 
 
-def test_a_stream_refuses_to_run_a_batch_whose_file_is_gone(tmp_path: Path, flights: Path) -> None:
-    """Spark alone would commit it without the rows of that file."""
-    with drill_project(tmp_path, inputs=flights, fault="input_gone", batches=BATCHES, min_records=RECORDS) as workspace:
-        run = run_drill(workspace)
-        assert_right(run)
-        (gone,) = run.facts["fault"]["evidence"]["files_gone"]
-        refusal = run.facts["refusal"]
-        assert refusal["error_class"] == "InputGone"
-        assert gone in refusal["message"]
-
-
 def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_path: Path) -> None:
     """One after the other, in an order that is drawn from a seed. The job drops what is repeated: its output is that of
     the input without the copy."""
@@ -169,28 +181,6 @@ def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_pat
         assert notes["late_rows"] > 0
         assert run.facts["reconciliation"]["records"] == RECORDS + 480, "the copy was read"
         assert run.facts["twin"]["outcome"]["exactly_once"]
-
-
-def test_a_sink_whose_folder_is_slow_holds_the_stream_up_and_one_that_takes_no_files_fails_it(
-    tmp_path: Path, flights: Path
-) -> None:
-    """The driver goes on after two slow batches. Then it fails, its successor fails too, and the third one goes on."""
-    slow, failing = "sink_slow", "sink_failing"
-    with drill_project(
-        tmp_path,
-        inputs=flights,
-        faults=f"faults: [{{kind: {slow}, times: 2, lasts: 2s}}, {{kind: {failing}, times: 2}}]",
-        batches=12,
-        steady=1,
-        min_records=RECORDS,
-    ) as workspace:
-        run = run_drill(workspace)
-        assert_right(run)
-        slowed, failed = RunState.of(run).results
-        assert [each["listed_at"] - each["files_at"] >= 2 for each in slowed.landed.evidence["slow"]] == [True, True]
-        assert not slowed.recovery.restarted
-        assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed", "failed"]
-        assert failed.recovery.restarted
 
 
 def test_a_driver_that_goes_on_after_it_was_replaced_writes_nothing_twice(

@@ -70,7 +70,7 @@ def fork_of(root: Path, run: DrillRun) -> Location:
     return open_path(str(root / "var" / "drills" / run.run_id / "fork" / "checkpoint"))
 
 
-@pytest.mark.full  # in the first tier the next test does the same, from a batch in the middle
+@pytest.mark.full  # see the fork of a stream that ran
 def test_a_stream_without_input_is_forked_killed_and_ends_with_its_last_batch(tmp_path: Path) -> None:
     with generated(tmp_path) as workspace:
         run = run_drill(workspace)
@@ -89,6 +89,13 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Fu
         yield root, beside.submit(drilled_after_some_batches, workspace)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def beside(request: pytest.FixtureRequest) -> None:
+    """The second tier's drill begins before the first tier's."""
+    if request.config.getoption("--full"):
+        request.getfixturevalue("made_up")
+
+
 def drilled_after_some_batches(workspace: Workspace) -> DrillRun:
     spec = workspace.stream("flights")
     origin = open_path(spec.checkpoint)
@@ -98,7 +105,6 @@ def drilled_after_some_batches(workspace: Workspace) -> DrillRun:
     return run_drill(workspace)
 
 
-@pytest.mark.usefixtures("made_up")
 def test_a_clock_that_jumps_ahead_lets_state_expire_early_and_loses_no_row(tmp_path: Path) -> None:
     """A TTL goes by the time of the batch: at the jump each carrier's count begins again. The driver goes on, and an
     unbroken twin, which is given the times of the batches, writes the same."""
@@ -125,6 +131,7 @@ def test_a_clock_that_jumps_ahead_lets_state_expire_early_and_loses_no_row(tmp_p
     assert before[1][0] < before[1][1], "in any other batch it is"
 
 
+@pytest.mark.full  # in the first tier unit/sources/test_generated_source has what a fork of such a stream begins with
 def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(made_up: tuple[Path, Future[DrillRun]]) -> None:
     root, drill = made_up
     run = drill.result()
@@ -136,7 +143,7 @@ def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(made_up: tuple[
     assert_ended_with(after + BATCHES, forked)
 
 
-@pytest.mark.full  # in the first tier the drill before it ends with its last batch, after a kill
+@pytest.mark.full  # see the fork of a stream that ran
 def test_a_driver_that_is_started_again_goes_on_to_the_same_last_batch_and_not_beyond(tmp_path: Path) -> None:
     with generated(tmp_path) as workspace:
         spec = replace(workspace.stream("flights"), last_batch=2)

@@ -186,6 +186,7 @@ with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
 """
 
 
+@pytest.mark.full  # in the first tier a night's drill restarts a driver, and a live drill runs as tasks
 def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path: Path) -> None:
     """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
     tried again: it finds that driver and starts no second one."""
