@@ -151,9 +151,9 @@ def format_count(count: int, noun: str) -> str:
 
 def format_fact(name: str, value: object) -> str:
     """A value of a verdict's evidence: `2026-01-31 12:00:00 UTC` if the name says that it is a time (`ended_at`,
-    `gone_since`, in Unix seconds), `1,234`, `0.04657`, or the text or the number (`batch_id`) as it is."""
+    `gone_since`, in Unix seconds), `1,234`, `0.0466`, or the text or the number (`batch_id`) as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float) or name.endswith(("_id", "batch", "pid")):
         return str(value)
     if name.endswith(("_at", "_since")):
         return format_instant(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 or isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or isinstance(value, int) else f"{value:.3g}"

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.airflow.browsing import DESK
+from support.airflow.browsing import DESK, PHONE
 from support.pages import on_call
 from support.pages.served_pages import ServedPages, served_pages
 
@@ -25,8 +25,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedPages]:
         yield pages
 
 
-def _opened(pages: ServedPages, browser: Browser, path: str, kept: str | None) -> Page:
-    page = pages.open(browser, path, (DESK, 900))
+def _opened(pages: ServedPages, browser: Browser, path: str, kept: str | None, width: int = DESK) -> Page:
+    page = pages.open(browser, path, (width, 900))
     if kept is not None:
         page.evaluate("zone => localStorage.setItem('timezone', zone)", json.dumps(kept))
         page.reload()
@@ -48,6 +48,18 @@ def test_tables_name_the_zone_and_have_its_times(
     expect(page.get_by_role("columnheader", name=f"when ({zone})")).to_be_visible()
     text, at = _at(page, "time[data-shape=full]")
     assert text == datetime.fromtimestamp(at, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@pytest.mark.parametrize("path", ["/streams/{}/history", "/streams/{}/batches", "/incidents", "/drills"])
+def test_on_a_phone_the_zone_is_named_once_above_the_cards(pages: ServedPages, browser: Browser, path: str) -> None:
+    """The header of the table is not there; what it says of the zone is."""
+    page = _opened(pages, browser, path.format(on_call.DEPARTURES), KOLKATA, PHONE)
+    tables = page.locator("table:has(thead [data-zone])").all()
+    assert tables
+    for table in tables:
+        (shown,) = [zone for zone in table.locator("thead [data-zone]").all() if zone.is_visible()]
+        assert shown.inner_text() == KOLKATA
+        assert shown.evaluate("zone => getComputedStyle(zone, '::before').content") == '"Times in "'
 
 
 @pytest.mark.parametrize(("kept", "zone"), ZONES.values(), ids=ZONES)

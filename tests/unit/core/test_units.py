@@ -126,7 +126,7 @@ def test_every_duration_can_be_shown(seconds: float) -> None:
         ("due_at", 1795537203, "2026-11-24 16:20:03 UTC"),
         ("batches", 12345, "12,345"),
         ("batch_id", 12345, "12345"),
-        ("latency_ms", 0.0465712, "0.04657"),
+        ("latency_ms", 0.0465712, "0.0466"),
         ("bytes", 5594871.25, "5,594,871"),
         ("restarts", True, "True"),
         ("restarter", "paused dag", "paused dag"),
