@@ -60,6 +60,23 @@ class Seen:
     last: LastRound
 
 
+class Pace:
+    """When something may be computed again, for it to take `share` of a core. The shorter one of two times in a row
+    counts: the first one of a process loads code, which takes longer than all that the next ones do."""
+
+    def __init__(self, share: float, clock: Callable[[], float]) -> None:
+        self._share, self._clock = share, clock
+        self._took, self._next = 0.0, -math.inf
+
+    def allows(self) -> bool:
+        return self._clock() >= self._next
+
+    def took(self, seconds: float) -> None:
+        """It was computed, which took `seconds` of processor time."""
+        self._next = self._clock() + min(self._took, seconds) / self._share
+        self._took = seconds
+
+
 class Paced(Generic[T]):
     """Calls `read` only so often that it takes `share` of a core; in between it returns what that returned last.
 
@@ -74,15 +91,14 @@ class Paced(Generic[T]):
         clock: Callable[[], float] = time.time,
         computed: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._read, self._share, self._clock, self._computed = read, share, clock, computed
+        self._read, self._computed, self._pace = read, computed, Pace(share, clock)
         self._kept: tuple[T] | None = None
-        self._next = -math.inf
 
     def __call__(self) -> T:
-        if self._kept is None or self._clock() >= self._next:
+        if self._kept is None or self._pace.allows():
             began = self._computed()
             self._kept = (self._read(),)
-            self._next = self._clock() + (self._computed() - began) / self._share
+            self._pace.took(self._computed() - began)
         return self._kept[0]
 
 
@@ -120,7 +136,8 @@ class Readings:
         self._lived: Mapping[str, str] = {}
         self._whole_of: object = None
         self._numbered: object = None
-        self._whole_at, self._whole_next, self._numbers_next = -math.inf, -math.inf, -math.inf
+        self._whole_at = -math.inf
+        self._whole_pace, self._numbers_pace = Pace(WHOLE_SHARE, clock), Pace(NUMBERS_SHARE, clock)
         self._name, self._changes = secrets.token_hex(4), 0  # of this process: another one has read other rows
 
     def __call__(self) -> Snapshot:
@@ -132,7 +149,7 @@ class Readings:
             whole = self._reader.whole()
             rows, same = whole.rows, self._kept is not None and self._kept.rows == whole.rows
             self._whole_at, self._whole_of, self._numbered = now, seen.version, seen.version
-            self._whole_next = self._clock() + (self._computed() - began) / WHOLE_SHARE
+            self._whole_pace.took(self._computed() - began)
         else:
             same = self._kept is not None and _are_the_same(rows, self._kept.rows)
         return self._keep(Snapshot(now, rows, seen.last, self._computed() - began), seen, processes, same=same)
@@ -157,7 +174,7 @@ class Readings:
             return None
         if changed:
             return _merged(kept.rows, changed, self._reader.some(changed))
-        return self._numbers(kept.rows, seen, now)
+        return self._numbers(kept.rows, seen)
 
     def _changed(self, before: Seen, seen: Seen, processes: frozenset[str]) -> frozenset[str]:
         """The streams whose status may have changed."""
@@ -169,17 +186,17 @@ class Readings:
 
     def _is_due(self, seen: Seen, now: float) -> bool:
         """Whether everything is read again for the sake of what has no mark."""
-        if now < self._whole_next:
+        if not self._whole_pace.allows():
             return False
         return now - self._whole_at > LOOK_AGAIN or seen.version is None or seen.version != self._whole_of
 
-    def _numbers(self, rows: tuple[StreamRow, ...], seen: Seen, now: float) -> tuple[StreamRow, ...]:
-        if now < self._numbers_next or (seen.version is not None and seen.version == self._numbered):
+    def _numbers(self, rows: tuple[StreamRow, ...], seen: Seen) -> tuple[StreamRow, ...]:
+        if not self._numbers_pace.allows() or (seen.version is not None and seen.version == self._numbered):
             return rows
         began = self._computed()
         rows = self._reader.numbers(rows)
         self._numbered = seen.version
-        self._numbers_next = self._clock() + (self._computed() - began) / NUMBERS_SHARE
+        self._numbers_pace.took(self._computed() - began)
         return rows
 
 
