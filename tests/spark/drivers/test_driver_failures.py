@@ -98,7 +98,6 @@ def test_a_job_that_raises_in_batch_3(made: Project) -> None:
     assert (position.planned, position.committed) == (3, 2)
 
 
-@pytest.mark.full  # in the first tier test_causes_by_sink has a state that no longer fits
 def test_a_checkpoint_of_another_query(made: Project, lenient: tuple[StreamSpec, ExitRecord]) -> None:
     """The job's aggregation changed its key: its state no longer fits. A restart cannot cure that."""
     made.publish()
@@ -245,7 +244,7 @@ def test_a_stop_that_comes_while_the_driver_starts_up_is_obeyed_before_its_first
     assert made.committed(spec) == 0
 
 
-@pytest.mark.full  # in the first tier test_event_windows has such a row, and test_causes_by_sink, too
+@pytest.mark.full  # in the first tier test_event_windows has such a row
 def test_rows_that_do_not_fit_end_a_stream_without_a_quarantine(made: Project) -> None:
     """It fails on them and never drops them."""
     strict = made.spec("strict", COUNTS, quarantine=None, trigger=TriggerSpec(available_now=True))

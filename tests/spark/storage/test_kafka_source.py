@@ -205,7 +205,6 @@ def test_a_retention_that_passed_the_stream_ends_the_driver_for_good(ran: Ran) -
     assert sum(waiting.lost.values()) == 27, "the check input_lost says how many"
 
 
-@pytest.mark.full  # in the first tier the driver is killed; integration/test_service_outages has the broker away
 def test_a_broker_that_is_killed_and_comes_back_changes_no_row(ran: Ran) -> None:
     """The driver lives through it: it asks in vain until the broker answers, and goes on where it was."""
     made, kafka = ran.runs.project, ran.broker

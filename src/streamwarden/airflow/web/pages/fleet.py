@@ -125,7 +125,7 @@ def _said_of(row: StreamRow) -> dict[str, Any]:
 
 def _etag(seen: SeenFleet, query: str) -> str:
     """Changes with the rows that were read, those that the user may read of them, and what is asked for."""
-    said = f"{seen.reading}|{'|'.join(row.stream for row in seen.readable)}|{seen.last.at}|{query}"
+    said = f"{seen.reading}|{'|'.join(row.stream for row in seen.readable)}|{query}"
     return f'"{sha256(said.encode()).hexdigest()[:32]}"'
 
 
