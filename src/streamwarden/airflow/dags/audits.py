@@ -5,10 +5,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
+from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.dags.timetables import at_its_times
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.notifying import report_failures
@@ -50,7 +51,7 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
         dag_id=f"audit_{spec.name}",
         description=f"Balances the books of {spec.name}",
         doc_md=_DOC.format(stream=spec.name),
-        schedule=CronTriggerTimetable(str(spec.audit.schedule), timezone="UTC", run_immediately=False),
+        schedule=at_its_times(str(spec.audit.schedule)),
         catchup=False,
         max_active_runs=1,
         tags=sorted({TAG, "audit", *spec.tags}),

@@ -5,13 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable, TriggerRule
+from airflow.sdk import DAG, BaseOperator, TriggerRule
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.approvals import DrillApprovalOperator
 from streamwarden.airflow.dags.docs import broken_doc, drill_doc
+from streamwarden.airflow.dags.timetables import at_its_times
 from streamwarden.airflow.links import DrillReportLink, drill_run_id
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
@@ -138,8 +139,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
         description=redacted_text(spec.description) or f"{spec.breaks} of {spec.stream}",
         doc_md=drill_doc(spec),
         # Unpausing a drill must not break anything at once: the first run is the next tick of its schedule.
-        # (A start date would make Airflow run the last missed tick whatever run_immediately says.)
-        schedule=CronTriggerTimetable(spec.schedule, timezone="UTC", run_immediately=False) if spec.schedule else None,
+        schedule=at_its_times(spec.schedule) if spec.schedule else None,
         catchup=False,
         max_active_runs=1,
         tags=sorted({TAG, "drill", *spec.tags}),

@@ -4,11 +4,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
+from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.state.creating import LONGEST, author
+from streamwarden.airflow.dags.timetables import at_its_times
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.notifying import report_failures
@@ -51,7 +52,7 @@ def scheduled_dag(spec: StreamSpec, project: Path) -> DAG:
         dag_id=f"{SCHEDULED}{spec.name}",
         description=f"Takes savepoints of {spec.name}",
         doc_md=_DOC.format(stream=spec.name, keep=spec.savepoints.keep),
-        schedule=CronTriggerTimetable(str(spec.savepoints.schedule), timezone="UTC", run_immediately=False),
+        schedule=at_its_times(str(spec.savepoints.schedule)),
         catchup=False,
         max_active_runs=1,
         tags=sorted({TAG, "savepoint", *spec.tags}),
