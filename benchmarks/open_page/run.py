@@ -30,8 +30,7 @@ import psutil
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.pages.run import await_answer, batch_row, insert, judge, launched, serving
-from benchmarks.projects import small_streams
+from benchmarks.pages.run import await_answer, batch_row, insert, judge, launched, opened, serving
 
 from streamwarden.adapters.store.tables import batches
 from streamwarden.services.workspace import Workspace
@@ -98,9 +97,7 @@ def _server() -> psutil.Process:
 
 def build(root: Path, streams: int, drivers: Sequence[subprocess.Popen[bytes]], every: float) -> Workspace:
     """The project and its store: every stream runs, and was judged just now."""
-    project = root / "project"
-    small_streams(project, streams)
-    space = Workspace.open(project, root / "data", None, environ={})
+    space = opened(root, streams)
     now = time.time()
     own = os.getpid()
     for number in range(streams):

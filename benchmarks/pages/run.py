@@ -95,11 +95,16 @@ def main() -> int:
     return 0
 
 
-def build(root: Path, streams: int, rows: int, url: str | None) -> Workspace:
-    """The project and its filled store."""
+def opened(root: Path, streams: int, url: str | None = None) -> Workspace:
+    """A new project with so many streams, and its empty store: a SQLite file, unless `url` names another."""
     project = root / "project"
     small_streams(project, streams)
-    space = Workspace.open(project, root / "data", url, environ={})
+    return Workspace.open(project, root / "data", url, environ={})
+
+
+def build(root: Path, streams: int, rows: int, url: str | None) -> Workspace:
+    """The project and its filled store."""
+    space = opened(root, streams, url)
     now = time.time()
     began = time.monotonic()
     for number in range(streams):

@@ -19,8 +19,8 @@ _STEPS: Final = {
 _ESSENTIAL: Final = ", ".join(f"`{each.name}`" for each in CHECKS if each.essential)
 
 _RESTS: Final = (
-    " These facts change slowly: while the verdict is OK, evaluations read them every five to ten minutes "
-    "(`measured_at` in the evidence). While it is not, and for `streamwarden check`, they read them each time."
+    " These facts change slowly. While the verdict is OK, evaluations read them every five to ten minutes "
+    "(`measured_at` in the evidence). Otherwise each evaluation reads them, and `streamwarden check` always does."
 )
 
 _INTRODUCTION: Final = f"""\

@@ -172,8 +172,8 @@ NEAR = f"({BANDS}).some(([bottom, reach]) => bottom === {10 * MINUTES} && bottom
 
 
 def _backlog(seconds: float, ago: float) -> Measurement:
-    now = time.time()
-    return Measurement(stream=DEPARTURES, name=BACKLOG_SECONDS, at=now, value=seconds, unit="seconds", source="backlog")
+    at = time.time() - ago
+    return Measurement(stream=DEPARTURES, name=BACKLOG_SECONDS, at=at, value=seconds, unit="seconds", source="backlog")
 
 
 def test_a_limit_has_a_band_while_it_is_in_sight(pages: ServedPages, browser: Browser) -> None:

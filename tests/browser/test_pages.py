@@ -3,7 +3,7 @@
 1. From Airflow's navigation to the fleet, from the tab of a DAG to the stream; a search and a theme in Airflow's frame.
 2. The person stops the stream, with a reason, and starts it again.
 3. An action waits for a DAG that is paused.
-4. A drill is started, and its verdict is read.
+4. With `--full`, a drill is started, and its verdict is read.
 
 `test_reading.py` holds how the pages are read and searched, without an Airflow. One stream serves all tests; each
 leaves it running as it found it.

@@ -1,8 +1,8 @@
 """Drills that go by a clock, with real Spark.
 
 1. The clock of a driver jumps by an hour and is set right again.
-2. A stream whose rows Spark makes: its fork ends after a last batch. The rate source goes by the wall's clock, so
-   windows are seconds here instead of minutes.
+2. With `--full`, a stream whose rows Spark makes: its fork ends after a last batch. The rate source goes by the wall's
+   clock, so windows are seconds here instead of minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The two standard drills with real Spark, one of them over 100,000 real flights: nothing lost, nothing twice."""
+"""The standard drills with real Spark: a killed driver, and with `--full` 100,000 real flights and a controlled restart
+in separate processes. Nothing is lost, nothing is there twice."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ fault: {{kind: kill_driver, attempts: 2, within: 2m}}
 fork: {{rewind: 7, at: {AT}}}
 steady_state: {{min_batches: 1, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
-verification: {{min_records: {RECORDS}, oracle: job}}
+verification: {{min_records: {RECORDS}}}
 """
 
 

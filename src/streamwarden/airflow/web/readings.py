@@ -186,9 +186,8 @@ class Readings:
 
     def _is_due(self, seen: Seen, now: float) -> bool:
         """Whether everything is read again for the sake of what has no mark."""
-        if not self._whole_pace.allows():
-            return False
-        return now - self._whole_at > LOOK_AGAIN or seen.version is None or seen.version != self._whole_of
+        changed = seen.version is None or seen.version != self._whole_of
+        return self._whole_pace.allows() and (changed or now - self._whole_at > LOOK_AGAIN)
 
     def _numbers(self, rows: tuple[StreamRow, ...], seen: Seen) -> tuple[StreamRow, ...]:
         if not self._numbers_pace.allows() or (seen.version is not None and seen.version == self._numbered):

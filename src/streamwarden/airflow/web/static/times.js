@@ -12,7 +12,7 @@ function timeZone() { // Airflow keeps what a person chose in this storage of th
   }
 }
 const made = new Map(); // zone -> its clock
-function clocks(zone) { // throws a RangeError if there is no such zone
+function clocks(zone) { // Throws a RangeError for an unknown zone.
   if (!made.has(zone)) {
     const number = "2-digit";
     made.set(zone, new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", year: "numeric", month: number, day: number, hour: number, minute: number, second: number }));
