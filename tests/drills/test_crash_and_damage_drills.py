@@ -17,19 +17,19 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from support.spark.drill_project import drill_project, run_drill
+from support.spark.drill_project import IN_TIERS, drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 12_000
+RECORDS = 4_800
 BATCHES = 8
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """12,000 flights in 24 files."""
+    """4,800 flights in 24 files."""
     folder = tmp_path_factory.mktemp("flights")
-    replay(folder, rows_per_file=500, limit=RECORDS)
+    replay(folder, rows_per_file=200, limit=RECORDS)
     return folder
 
 
@@ -47,7 +47,7 @@ def assert_right(run: DrillRun) -> None:
     counts = run.facts["reconciliation"]
     assert [counts[kind] for kind in ("lost", "duplicated", "unexpected", "wrong")] == [0, 0, 0, 0]
     assert counts["records"] == RECORDS
-    assert counts["expected"] > 1000
+    assert counts["expected"] > 500
 
 
 @pytest.mark.full  # in the first tier spark/proofs/test_crash_matrix starts from what a kill at each moment leaves
@@ -79,10 +79,10 @@ def test_a_night_of_a_restart_a_damaged_delta_a_lost_input_file_and_a_sink_that_
     3. The input file of a planned batch is gone: the stream refuses to run it. Spark alone would commit it without the
        rows of that file.
     4. The driver goes on after two slow batches of the sink.
-    5. It fails when the sink takes no files, its successor fails too, and the third one goes on.
+    5. It fails when the sink takes no files, and its successor goes on.
     """
     damage = f"{{kind: checkpoint_damage, target: {CheckpointTarget.DELTA}, damage: {FileDamage.FLIPPED}}}"
-    slow, failing = "{kind: sink_slow, times: 2, lasts: 2s}", "{kind: sink_failing, times: 2}"
+    slow, failing = "{kind: sink_slow, times: 2, lasts: 2s}", "{kind: sink_failing, times: 1}"
     with drill_project(
         tmp_path,
         inputs=flights,
@@ -114,7 +114,7 @@ def test_a_night_of_a_restart_a_damaged_delta_a_lost_input_file_and_a_sink_that_
 
     assert [each["listed_at"] - each["files_at"] >= 2 for each in slowed.landed.evidence["slow"]] == [True, True]
     assert not slowed.recovery.restarted
-    assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed", "failed"]
+    assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed"]
     assert failed.recovery.restarted
 
 
@@ -156,10 +156,11 @@ def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> No
         assert not recovery["restarted"]
 
 
-def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_path: Path) -> None:
+@IN_TIERS
+def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_path: Path, oracle: str) -> None:
     """One after the other, in an order that is drawn from a seed. The job drops what is repeated: its output is that of
     the input without the copy."""
-    replay(tmp_path / "flights", rows_per_file=480, limit=RECORDS)
+    replay(tmp_path / "flights", rows_per_file=192, limit=RECORDS)
     doubled, late, disordered = "input_doubled", "input_late", "input_out_of_order"
     with drill_project(
         tmp_path,
@@ -168,7 +169,7 @@ def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_pat
         job="flight_dedup",
         batches=25,
         min_records=RECORDS,
-        oracle="auto",
+        oracle=oracle,
     ) as workspace:
         run = run_drill(workspace)
         assert run.passed, run.reason
@@ -179,8 +180,8 @@ def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_pat
         assert notes["rows_changed_by_copies"] == 0
         assert notes["repeats"] > 0, "some rows of the copy were not late, and were dropped as repeated"
         assert notes["late_rows"] > 0
-        assert run.facts["reconciliation"]["records"] == RECORDS + 480, "the copy was read"
-        assert run.facts["twin"]["outcome"]["exactly_once"]
+        assert run.facts["reconciliation"]["records"] == RECORDS + 192, "the copy was read"
+        assert oracle == "job" or run.facts["twin"]["outcome"]["exactly_once"]
 
 
 def test_a_driver_that_goes_on_after_it_was_replaced_writes_nothing_twice(

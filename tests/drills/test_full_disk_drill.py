@@ -45,6 +45,7 @@ def on_a_small_disk(folder: Path, command: list[str]) -> list[str]:
     pytest.skip(f"no small file system can be mounted here: {refused}")
 
 
+@pytest.mark.full  # in the first tier test_postgresql_drill has an outage, unit/lifecycle/failures the cause
 def test_a_full_disk_ends_the_driver_and_with_room_again_nothing_is_lost(tmp_path: Path) -> None:
     replay(tmp_path / "flights", rows_per_file=250, limit=RECORDS)
     disk = tmp_path / "var" / "drills"

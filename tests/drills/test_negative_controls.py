@@ -17,16 +17,16 @@ from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 10_000
+RECORDS = 4_000
 BATCHES = 8
 """As few as a drill accepts: nothing here is proven by the batches that follow the second start's first ones."""
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """12,000 flights in 24 files: enough to be caught, little enough to be quick."""
+    """4,800 flights in 24 files: enough to be caught, little enough to be quick."""
     folder = tmp_path_factory.mktemp("flights")
-    replay(folder, rows_per_file=500, limit=12_000)
+    replay(folder, rows_per_file=200, limit=4_800)
     return folder
 
 

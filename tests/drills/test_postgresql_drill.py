@@ -26,7 +26,7 @@ from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 20_000
+RECORDS = 8_000
 FEW = 12_000
 TABLE = "{{kind: postgresql, connection: warehouse, table: flights.departures{}}}"
 GROUPED = ("window_start", "origin", "carrier")
@@ -48,7 +48,7 @@ def warehouse(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """42 files with more than RECORDS flights."""
     folder = tmp_path_factory.mktemp("flights")
-    replay(folder, rows_per_file=500, limit=RECORDS + 1000)
+    replay(folder, rows_per_file=200, limit=RECORDS + 400)
     return folder
 
 

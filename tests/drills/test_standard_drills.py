@@ -33,7 +33,7 @@ from support.spark.twins import assert_both_agree
 pytestmark = pytest.mark.spark
 
 RECORDS = 100_000
-FEW = 12_000
+FEW = 4_800
 TWO = "{shuffle_partitions: 2}"
 PAIRS: dict[str, Any] = {
     "source": "{{path: {inputs}, format: json, max_files_per_trigger: 2}}",
@@ -95,7 +95,7 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on(tmp_path: Path, aud
     """The fork takes over state, logs and output of a stream that runs, and has its last batches to do again. The
     batch that the kill cut is written again: each row is once in the files that the manifest lists. The drill breaks
     the fork alone, so an audit of the stream beside it finds all that the stream has read."""
-    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    replay(tmp_path / "flights", rows_per_file=200, limit=FEW)
     few: dict[str, Any] = {"inputs": tmp_path / "flights", "min_records": FEW}
     sink = "{kind: files, format: json, path: output/flights, options: {compression: gzip}}"
     with drill_project(tmp_path, fault="kill_driver", sink=sink, oracle="auto", **PAIRS, **few) as workspace:
@@ -132,7 +132,7 @@ def assert_the_savepoint_is_proven(workspace: Workspace, saved: Savepoint) -> No
     run = restore_newest_savepoint(workspace)
     assert run.passed, run.reason
     twin = run.facts["twin"]
-    assert (twin["first"], twin["outcome"]["records"]) == (saved.batch + 1, 6 * 1000)
+    assert (twin["first"], twin["outcome"]["records"]) == (saved.batch + 1, 6 * 400)
     assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
     assert (
         f"compared: only the rows of the batches {saved.batch + 1} to {twin['last']}" in build_report(run, ()).sentence
@@ -145,7 +145,7 @@ def assert_the_savepoint_is_proven(workspace: Workspace, saved: Savepoint) -> No
 @pytest.mark.full  # what is compared is in unit/services/proofs/test_third_witness
 def test_a_job_that_loses_rows_in_each_restart_is_caught_by_what_the_stream_itself_wrote(tmp_path: Path) -> None:
     """The first life of a rewound fork is a restart, and so is its twin's: both lose the same rows."""
-    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    replay(tmp_path / "flights", rows_per_file=200, limit=FEW)
     few: dict[str, Any] = {"inputs": tmp_path / "flights", "min_records": FEW // 2, "job": "drops_rows_after_restart"}
     with drill_project(tmp_path, fault="kill_driver", oracle="twin", **PAIRS, **few) as workspace:
         spec = workspace.stream("flights")
@@ -191,7 +191,7 @@ with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
 def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path: Path) -> None:
     """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
     tried again: it finds that driver and starts no second one."""
-    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    replay(tmp_path / "flights", rows_per_file=200, limit=FEW)
     few = {"inputs": tmp_path / "flights", "min_records": FEW}
     with drill_project(tmp_path, fault="controlled_restart", **few) as workspace:
         for step in FORK_STEPS:

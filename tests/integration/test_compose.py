@@ -269,6 +269,7 @@ def test_the_first_run_is_not_repeated(installation: Installation) -> None:
     stopped(space, FILES)
 
 
+@pytest.mark.full  # in the first tier test_standalone_cluster runs on a cluster, a drill from a topic into a table
 def test_the_example_goes_from_the_topic_over_the_cluster_into_the_table(installation: Installation) -> None:
     """Unpaused as a task does it: through the connection to Airflow itself."""
     code = f"from streamwarden.airflow.unpausing import unpause; raise SystemExit(unpause('stream_{TABLE}'))"

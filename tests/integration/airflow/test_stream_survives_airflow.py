@@ -31,7 +31,7 @@ from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.comparing.balance import Outcome as AuditOutcome
 from support.airflow.harness import CLOCKED, Airflow, running, wait_for
-from support.airflow.installation import COUNTED, LONG, Installation
+from support.airflow.installation import COUNTED, LONG, READ_EVERY, Installation
 from support.airflow.kills import kill_at_launch, killed_restart, succeeds
 from support.airflow.live_drill import KILL_LIVE, LIVE_DRILL, WHO, answered
 from support.airflow.project import Producer, add_stream, make_project
@@ -201,6 +201,7 @@ def test_kill_of_the_supervisor_while_it_launches(installation: Installation) ->
     succeeds(airflow, "restart_stream", run_id)
 
 
+@pytest.mark.full  # in the first tier browser/test_pages stops and starts it, dags/web/test_stream_grid has the grid
 def test_stop_and_start_with_a_form(installation: Installation) -> None:
     """stop_stream, triggered by REST, ends the driver at a batch boundary. The grid shows a stopped stream: its task
     `run` is skipped, and its task `stopped` is deferred. start_stream ends that run, and the next one has a driver."""
@@ -309,7 +310,7 @@ def drillable(installation: Installation) -> DriverRecord:
 
 @pytest.mark.full  # in the first tier dags/drills/test_drill_approval rejects a run, in Airflow's own operators
 def test_a_drill_that_a_person_rejects_touches_nothing(installation: Installation, drillable: DriverRecord) -> None:
-    with installation.producer.running():
+    with installation.producer.running(every=READ_EVERY):
         rejected = answered(installation.airflow, installation.space, "Reject")
     assert rejected.status is DrillStatus.ABORTED
     assert rejected.reason == f"{WHO} rejected the drill"
@@ -322,7 +323,7 @@ def test_a_live_stream_is_drilled_after_a_person_approved_it(
 ) -> None:
     """The driver is killed, its DAG starts another one, the books balance, and the journal names who approved."""
     space, before = installation.space, drillable
-    with installation.producer.running():
+    with installation.producer.running(every=READ_EVERY):
         run = answered(installation.airflow, space, "Approve")
     state = RunState.of(run)
     assert run.passed, f"{run.reason}\n{installation.story()}"

@@ -139,7 +139,7 @@ def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
             committed = life.project.committed(life.spec)
             life.project.publish(1)
             until("a batch", lambda n=committed: life.project.committed(life.spec) > n)  # type: ignore[misc]
-            time.sleep(0.25)  # the pace of the input, not a wait for anything
+            time.sleep(1.0)  # the pace of the input, not a wait for anything
         during = life.project.committed(life.spec) - before
         record = life.store.drivers.latest("counts")
         assert record is not None

@@ -119,6 +119,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         yield Pair(made)
 
 
+@pytest.mark.full  # in the first tier test_pool_of_standbys has one that restarts a killed stream
 def test_after_a_kill_the_standby_runs_the_stream_under_a_new_token_and_each_row_is_counted_once(pair: Pair) -> None:
     with supervised(pair.project, pair.spec):
         leader, standby = pair.both()
@@ -140,7 +141,7 @@ def test_after_a_kill_the_standby_runs_the_stream_under_a_new_token_and_each_row
         pair.stop()
 
 
-@pytest.mark.full  # above a standby takes over; unit/services/fleet/test_waiting_standbys has one whose digest differs
+@pytest.mark.full  # unit/services/fleet/test_waiting_standbys has one whose digest differs
 def test_one_prepared_from_older_code_is_never_used_is_renewed_and_serves_a_planned_restart(pair: Pair) -> None:
     job = Path(pair.spec.job)
     with supervised(pair.project, pair.spec):
@@ -333,7 +334,7 @@ def test_the_switch_of_an_upgrade_takes_a_standby_of_the_new_version(tmp_path: P
         pair.stop()
 
 
-@pytest.mark.full  # above a job with `build` is taken over; drivers/test_several_queries has scripts
+@pytest.mark.full  # in the first tier drills/test_script_drill has a script
 def test_the_standby_of_a_script_runs_the_script_in_a_session_of_its_own(tmp_path: Path) -> None:
     with project(tmp_path) as made:
         made.publish(2)

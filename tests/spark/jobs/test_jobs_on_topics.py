@@ -40,7 +40,7 @@ from support.spark.mid_batch import kill_in_mid_batch
 from support.spark.verdicts import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
-"""In the first tier spark/storage/test_kafka_source reads a topic across a kill, and the jobs run on files."""
+"""In the first tier two drills read a topic across a kill, and the jobs run on files."""
 
 PORTIONS, EACH = 12, 9
 USERS = (1, 2, -3)

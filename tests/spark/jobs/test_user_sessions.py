@@ -1,8 +1,9 @@
-"""Sessions in real drivers: killed in mid-batch, killed while sessions are open, and then no input any more.
+"""Sessions in real drivers: killed while sessions are open, and then no input any more.
 
-1. Events of three clients with timeouts of their own, with lines that are none; the driver is killed in mid-batch.
-2. The next one reads the rest and is killed when all is read and sessions are open.
-3. The third starts into silence. Nothing is published any more, and every session ends all the same.
+1. Events of three clients with timeouts of their own, with lines that are none. With `--full` the first driver is
+   killed in mid-batch.
+2. A driver reads all of them, and is killed when sessions are open.
+3. The next one starts into silence. Nothing is published any more, and every session ends all the same.
 4. What came out is what the oracle says, each event is in one session, and forged output is condemned.
 """
 
@@ -111,13 +112,14 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(made: Project) -> Story:
+def story(made: Project, request: pytest.FixtureRequest) -> Story:
     spec = stream(made)
     sent = [data for number in range(FILES) for data in publish(made, number)]
     sent += [json.loads(line)["data"] for line in GOOD_THOUGH_ODD]
     found = Story(spec, sent)
 
-    found.killed_in = kill_in_mid_batch(made, spec, after=1)
+    if request.config.getoption("--full"):
+        found.killed_in = kill_in_mid_batch(made, spec, after=1)
 
     second = made.start(spec)
     made.await_batches(spec, FILES // 2)  # two files a batch: all of them are read
@@ -148,7 +150,7 @@ def story(made: Project) -> Story:
     return found
 
 
-def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
+def test_the_output_is_the_oracles(story: Story) -> None:
     outcome = passed(story.spec)
     books = outcome.notes["books"]
     assert isinstance(books, dict)
@@ -176,6 +178,7 @@ def test_each_event_came_out_in_one_session(story: Story) -> None:
         assert told == sorted(told)  # in the order of the files' modification and their lines, whatever their names
 
 
+@pytest.mark.full  # in the first tier test_state_evolution is killed in the middle of a batch of a processor
 def test_the_kill_landed_in_mid_batch(story: Story) -> None:
     assert story.killed_in >= 2
 

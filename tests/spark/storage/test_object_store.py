@@ -53,7 +53,7 @@ from support.spark.verdicts import verify
 pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
-FILES, EVENTS, BAD = 12, 900, 2
+FILES, EVENTS, BAD = 12, 300, 2
 BACK = 5
 """The batch of the savepoint."""
 RECORDS = FILES * EVENTS + BAD
@@ -67,7 +67,7 @@ fault: {{kind: kill_driver, attempts: 2, within: 2m}}
 fork: {{rewind: 7, at: {AT}}}
 steady_state: {{min_batches: 1, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
-verification: {{min_records: {RECORDS}}}
+verification: {{min_records: {RECORDS}, oracle: ORACLE}}
 """
 
 
@@ -83,7 +83,7 @@ def lines() -> list[list[str]]:
     return files
 
 
-def declare(home: Project) -> StreamSpec:
+def declare(home: Project, oracle: str) -> StreamSpec:
     """The stream and its drill as files of the project."""
     bounded = stream("event_windows", home.data, Backend.ROCKSDB)
     shutil.copytree(Path(bounded.job).parent, home.root / "spark_jobs")  # a job is inside its project
@@ -99,7 +99,10 @@ def declare(home: Project) -> StreamSpec:
         "state": {"backend": "rocksdb", "shuffle_partitions": 1},
         "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": bounded.spark.conf},
     }
-    for kind, name, text in (("streams", "windows", json.dumps(declared)), ("drills", "killed", DRILL)):
+    for kind, name, text in (
+        ("streams", "windows", json.dumps(declared)),
+        ("drills", "killed", DRILL.replace("ORACLE", oracle)),
+    ):
         (home.root / "config" / kind).mkdir(parents=True)
         (home.root / "config" / kind / f"{name}.yaml").write_text(text)
     with opened(home) as workspace:
@@ -154,14 +157,15 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    """With `--full` a twin judges the drill as well."""
     with (
         running() as store,
         project(tmp_path_factory.mktemp("object_store")) as home,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("AIRFLOW_CONN_LAKE", store.connection())
-        spec = declare(home)
+        spec = declare(home, "auto" if request.config.getoption("--full") else "job")
         publish(home.input, lines())
         store.put(home.input, "input")
         driver = home.start(spec)

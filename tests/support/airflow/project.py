@@ -150,7 +150,7 @@ class Producer:
         folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def running(self, *, every: float = 1.0) -> Iterator[None]:
+    def running(self, *, every: float) -> Iterator[None]:
         """A file appears after each `every` seconds meanwhile, as the input of a live stream does."""
         with repeated(lambda: self.publish(1), every=every):
             yield

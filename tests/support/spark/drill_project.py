@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import psutil
+import pytest
 
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.records.journal import DrillRun
@@ -47,6 +48,10 @@ steady_state: {{min_batches: {steady}, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
 verification: {{min_records: {min_records}, oracle: {oracle}}}
 """
+
+IN_TIERS = pytest.mark.parametrize("oracle", ["job", pytest.param("auto", marks=pytest.mark.full)])
+"""Judges a drill by the job's oracle, and with `--full` by a twin as well. In the first tier test_standard_drills and
+test_twin have drills with a twin."""
 
 
 @contextmanager

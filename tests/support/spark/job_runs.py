@@ -127,7 +127,7 @@ def brought_to_end(
     request: pytest.FixtureRequest, project: Project, specs: Sequence[StreamSpec], *, after: int = 2
 ) -> Survivors:
     """`survive` with `--full`. In the first tier each runs to its end undisturbed, in the session of the tests:
-    test_kafka_source is killed with state of Spark's own operators, test_user_sessions with that of a processor."""
+    the drills kill with state of Spark's own operators, test_state_evolution with that of a processor."""
     if request.config.getoption("--full"):
         return survive(project, specs, after=after)
     spark = request.getfixturevalue("spark")
