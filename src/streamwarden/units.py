@@ -1,7 +1,7 @@
 """Durations, sizes and facts as people write them. Inside the code: seconds (float) and bytes (int)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -147,6 +147,12 @@ def format_count(count: int, noun: str) -> str:
     """`1 batch`, `1,200 batches`: the count with the noun, a regular one, in its number."""
     plural = noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def format_list(items: Iterable[str]) -> str:
+    """`a, b and c`; empty if there are none."""
+    *most, last = (*items,) or ("",)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def format_fact(name: str, value: object) -> str:

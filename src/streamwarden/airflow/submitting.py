@@ -26,6 +26,7 @@ from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import format_list
 
 _APPLICATION: Final = "the-runner"
 _PROPERTY: Final = re.compile(r"(?P<key>[^\s=:#!][^\s=:]*)\s*[=:\s]\s*(?P<value>.*)")
@@ -70,7 +71,7 @@ def submission(operator: SparkSubmitOperator, spec: StreamSpec, context: Any) ->
         able = [manager.title for manager in MANAGERS if manager.in_cluster is not None]
         raise ConfigError(
             f"deploy mode cluster on {spark.master}",
-            expected=f"client: Spark runs a Python driver in the cluster on {' and '.join(able)} alone",
+            expected=f"client: Spark runs a Python driver in the cluster on {format_list(able)} alone",
             where=f"connection {operator._conn_id} of stream {spec.name}",
             next_step="set deploy-mode to client",
         )

@@ -11,6 +11,7 @@ from streamwarden.units import (
     GB,
     format_duration,
     format_fact,
+    format_list,
     format_size,
     parse_duration,
     parse_signed_duration,
@@ -135,3 +136,10 @@ def test_every_duration_can_be_shown(seconds: float) -> None:
 )
 def test_a_fact_is_shown_as_a_person_reads_it(name: str, value: object, shown: str) -> None:
     assert format_fact(name, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("items", "shown"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_a_list_reads_as_people_write_it(items: list[str], shown: str) -> None:
+    assert format_list(iter(items)) == shown

@@ -6,6 +6,8 @@ Only a batch that runs again after its function has written it shows that.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from streamwarden.units import format_list
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotExercised:
@@ -27,7 +29,7 @@ def describe_not_exercised(functions: Sequence[NotExercised]) -> str | None:
     """What the run does not show, in words; None: nothing."""
     if not functions:
         return None
-    named = " and ".join(function.what for function in functions)
+    named = format_list(function.what for function in functions)
     return f"not exercised: whether {named} writes a batch twice, since it got no batch again after it had written it"
 
 

@@ -22,6 +22,7 @@ from streamwarden.drills.reporting.sentence import sentence
 from streamwarden.drills.reporting.timeline import Moment, timeline
 from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState, SteadyState
 from streamwarden.lifecycle.recovery import RecoveryPrediction, Term
+from streamwarden.units import format_list
 from streamwarden.verification.comparing.samples import Sample, parse_sample
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -244,7 +245,7 @@ def _sequence(state: RunState) -> str:
     faults = ", then ".join(kind if count == 1 else f"{kind} {count} times" for kind, count in strikes)
     if state.drill.seed is None:
         return f"{faults}; in the order of the file"
-    pauses = " and ".join(map(str, state.plan.pauses))
+    pauses = format_list(map(str, state.plan.pauses))
     return f"{faults}; drawn from the seed {state.plan.seed}, each after further batches: {pauses}"
 
 

@@ -10,6 +10,7 @@ from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.records.twin import describe_unproven
 from streamwarden.drills.reporting.outcome import find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import RunState
+from streamwarden.units import format_list
 from streamwarden.verification.reconciliation import Reconciliation
 
 _NUMBERS: Final = {3: "three", 4: "four", 5: "five"}
@@ -117,11 +118,11 @@ def _struck(state: RunState) -> Iterator[str]:
 
 
 def _back(state: RunState) -> Iterator[str]:
-    """`the stream was back after 14 s`, or `after 14 s and after 9.1 s` for two faults."""
+    """`the stream was back after 14 s`, or `after 14 s and 9.1 s` for two faults."""
     recoveries = (result.recovery.recovery_seconds for result in state.results if result.recovery is not None)
-    after = [f"after {show_seconds(seconds)}" for seconds in recoveries if seconds is not None]
+    after = [show_seconds(seconds) for seconds in recoveries if seconds is not None]
     if after:
-        yield f"the stream was back {' and '.join(after)}"
+        yield f"the stream was back after {format_list(after)}"
 
 
 def _proof(run: DrillRun, state: RunState) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.redaction import is_secret
-from streamwarden.units import format_count
+from streamwarden.units import format_count, format_list
 
 _LEAVES_OUT: Final = {
     name.lower(): name for name in ("pathGlobFilter", "maxFileAge", "latestFirst", "modifiedBefore", "modifiedAfter")
@@ -122,7 +122,7 @@ def unchecked(source: NamedInput, *, can_list: bool) -> str | None:
         return f"which records of {_named(source)} were read"
     options = left_out_by(source)
     if options:
-        why = f"the script sets {' and '.join(options)}"
+        why = f"the script sets {format_list(options)}"
     elif not is_whole(source):
         why = "its path is a pattern"
     elif not can_list:

@@ -17,7 +17,7 @@ from streamwarden.lifecycle.settings import (
     STATE_STORE,
 )
 from streamwarden.lifecycle.supervision.standby import Fit, digest
-from streamwarden.units import Seconds
+from streamwarden.units import Seconds, format_list
 
 POOL: Final = "pool"
 """Kind of the event that a driver records when the number of its pool's ready standbys changes; `ready`, `size`."""
@@ -102,7 +102,7 @@ def without_name(command: Sequence[str]) -> list[str]:
 
 def shown_differences(one: Fit, other: Fit) -> str:
     """What differs between two fits, for people; empty if nothing does. Pure."""
-    return " and ".join(shown for name, shown in _SHOWN.items() if getattr(one, name) != getattr(other, name))
+    return format_list(shown for name, shown in _SHOWN.items() if getattr(one, name) != getattr(other, name))
 
 
 def pool_event(driver_id: str, ready: int, size: int, at: float) -> DriverEvent:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from streamwarden.errors import ConfigError
+from streamwarden.units import format_list
 
 _JOIN: Final = "symmetricHashJoin"
 _PROCESSOR: Final = "transformWithState"
@@ -130,7 +131,7 @@ def choose_table(tables: Sequence[StateTable], operator: int | None, variable: s
         return matching[0]
     asked = [f"operator {operator}"] if operator is not None else []
     asked += [f"the variable {variable!r}"] if variable is not None else []
-    observed = f"the state has no table of {' and '.join(asked)}" if not matching else "the state has several tables"
+    observed = f"the state has no table of {format_list(asked)}" if not matching else "the state has several tables"
     raise ConfigError(
         observed,
         expected=f"one of: {'; '.join(_named(table) for table in matching or tables)}",

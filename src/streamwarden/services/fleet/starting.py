@@ -34,6 +34,7 @@ from streamwarden.services.fleet.standbys.pool_start import pool_document, pool_
 from streamwarden.services.fleet.standbys.waiting import Choice, give_back, promote, take, waiting
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import format_list
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -226,7 +227,7 @@ def _require_own_options(spec: StreamSpec, command: Sequence[str] | None) -> Non
     foreign = [] if spec.group is None or command is None else foreign_options(command)
     if foreign:
         raise ConfigError(
-            f"spark-submit is to get {' and '.join(foreign)}, and a driver of the group {spec.group} is not submitted",
+            f"spark-submit is to get {format_list(foreign)}, and a driver of the group {spec.group} is not submitted",
             expected="no such parameter of the operator, and none in Airflow's connection",
             where=f"stream {spec.name}",
             next_step="say it in `spark` of the stream's file, or remove `group`",

@@ -9,6 +9,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.services.twins.keys import RowKey
 from streamwarden.services.verifying.outputs import InputOf, compare_outputs
 from streamwarden.sinks.output import Output, Part
+from streamwarden.units import format_list
 from streamwarden.verification.comparing.column_types import ColumnType
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
@@ -144,7 +145,7 @@ def _type_problems(name: str, twin: Output, fork: Output) -> list[str]:
     expected, actual = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
     if not expected or not actual or expected == actual:
         return []
-    of_fork, its = (" and ".join(sorted(names)) for names in (actual, expected))
+    of_fork, its = (format_list(sorted(names)) for names in (actual, expected))
     return [f"the column {name} is {of_fork} in the fork, and {its} in the twin"]
 
 

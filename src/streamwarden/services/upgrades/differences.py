@@ -12,6 +12,7 @@ from streamwarden.services.verifying.outputs import compare_outputs
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import format_list
 from streamwarden.verification.comparing.balance import Range
 
 
@@ -75,4 +76,4 @@ def _columns(old: Output, new: Output) -> Iterator[str]:
         if name not in was or name not in becomes:
             yield f"the column {name} {'vanishes' if name in was else 'appears'}"
         elif was[name] != becomes[name]:
-            yield f"the column {name} is {' and '.join(becomes[name])}, in place of {' and '.join(was[name])}"
+            yield f"the column {name} is {format_list(becomes[name])}, in place of {format_list(was[name])}"

@@ -16,6 +16,7 @@ from streamwarden.services.forks.scripts import is_script
 from streamwarden.services.upgrades.editing import edited, value_at
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import format_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def _require_upgrade(before: StreamSpec, after: StreamSpec) -> None:
     changed = [name for name, place in _places(before).items() if _places(after)[name] != place]
     if changed:
         step = "give the stream a new name: what reads or writes elsewhere is another stream"
-        raise _refused(before, f"{' and '.join(changed)} would change", step)
+        raise _refused(before, f"{format_list(changed)} would change", step)
 
 
 def _places(spec: StreamSpec) -> dict[str, object]:

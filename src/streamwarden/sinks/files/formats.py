@@ -20,6 +20,7 @@ from streamwarden.problems import Problem, show
 from streamwarden.sinks.files.data import DataFile, DataFormat, of_table, of_values
 from streamwarden.sinks.files.sink import FileSink
 from streamwarden.sinks.json_values import JSON, parse_object, typed, types_of
+from streamwarden.units import format_list
 from streamwarden.verification.comparing.column_types import DECIMAL, FRACTIONS, INTEGERS, scalar
 
 
@@ -56,7 +57,7 @@ class FilesSink(FileSink):
         known_format = _FORMATS[self.format]
         for name, value in self.options.items():
             if name.lower() not in known_format.options:
-                allowed = f"{' and '.join(sorted(known_format.options))}: the sink sets what values are written with"
+                allowed = f"{format_list(sorted(known_format.options))}: the sink sets what values are written with"
             elif not known_format.options[name.lower()](value):
                 allowed = known_format.allowed[name.lower()]
             else:

@@ -22,6 +22,7 @@ from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive
 from streamwarden.sources.files.audited import Folders, batches_of, files_of, read_files
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
+from streamwarden.units import format_list
 from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class FilesSource(StoredSource):
         return ceil(unseen / limit) if limit else min(unseen, 1)
 
     def describe(self, shorten: Callable[[str], str]) -> str:
-        return f"{self.format} files in {' and '.join(f'`{shorten(folder)}`' for folder in self.folders)}"
+        return f"{self.format} files in {format_list(f'`{shorten(folder)}`' for folder in self.folders)}"
 
     def read(self, spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
         from streamwarden.sources.files.reader import read

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from streamwarden.units import format_list
 from streamwarden.verification.comparing.column_types import ColumnType
 
 
@@ -65,9 +66,9 @@ def _judged(name: str, key: bool, expected: ColumnType | None, actual: Sequence[
     if actual is None:
         problem = f"the output has no column {name}, which the oracle names"
     elif expected is not None and not all(expected.agrees(kind) for kind in actual):
-        problem = f"the column {name} is {' and '.join(shown)} in the output; the oracle expects {wanted}"
+        problem = f"the column {name} is {format_list(shown)} in the output; the oracle expects {wanted}"
     elif not all(one.agrees(other) for one in actual for other in actual):
-        problem = f"the column {name} has several types in the output: {' and '.join(shown)}"
+        problem = f"the column {name} has several types in the output: {format_list(shown)}"
     return ColumnReport(name=name, role=Role.KEY if key else Role.VALUE, expected=wanted, actual=shown, problem=problem)
 
 
@@ -75,7 +76,7 @@ def _other(name: str, actual: Sequence[ColumnType], complete: bool, expected: Co
     shown = tuple(kind.shown for kind in actual)
     if not complete:
         return ColumnReport(name=name, role=Role.NOT_JUDGED, actual=shown)
-    kind = f" ({' and '.join(shown)})" if shown else ""
+    kind = f" ({format_list(shown)})" if shown else ""
     problem = (
         f"the output has the additional column {name}{kind}; the oracle declares {', '.join(expected)} and no other"
     )

@@ -13,7 +13,7 @@ from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Probed, Window
 from streamwarden.progress import Progress
-from streamwarden.units import format_count, format_duration
+from streamwarden.units import format_count, format_duration, format_list
 
 IDLE = 2.0
 """A pause between batches with rows counts up to this many times the longer of trigger and batch: the rest was idle."""
@@ -106,12 +106,12 @@ def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float])
     if idle:
         reason = f"{reason}; {_named(idle)} no row since then, and the slowest source decides (policy `min`)"
     reason = f"{reason} ({CHECK.limits_text(limits_in_force)})"
-    advice = IDLE_SOURCE.format(source=" and ".join(idle)) if idle and not back else None
+    advice = IDLE_SOURCE.format(source=format_list(idle)) if idle and not back else None
     return CHECK.verdict(window, status, reason, value, event.evidence(), advice)
 
 
 def _named(idle: Sequence[str]) -> str:
-    return f"{' and '.join(idle)} {'has' if len(idle) == 1 else 'have'} brought"
+    return f"{format_list(idle)} {'has' if len(idle) == 1 else 'have'} brought"
 
 
 def _idle_sources(window: Window, event: _Event) -> list[str]:

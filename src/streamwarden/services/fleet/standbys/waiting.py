@@ -13,6 +13,7 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.supervision.standby import ANSWERED_WITHIN, Fit, StandbyRecord
+from streamwarden.units import format_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ def _unfit(standby: WaitingStandby, fit: Fit, now: float) -> str:
     """Why the standby is not used; empty: it can be."""
     different = standby.record.fit.differences(fit)
     if different:
-        return f"{' and '.join(different)} changed since it was prepared"
+        return f"{format_list(different)} changed since it was prepared"
     return "" if standby.is_ready(now) else "it was not ready yet, or did not answer"
 
 
