@@ -28,7 +28,6 @@ from streamwarden.services.local.installation import Installation
 from streamwarden.services.local.marked import MarkedProcesses
 from streamwarden.services.notifying.notifiers import URLS_VARIABLE
 from streamwarden.services.workspace import Workspace
-from streamwarden.units import format_list
 
 T = TypeVar("T")
 
@@ -218,7 +217,7 @@ def _kill_airflow(demo: Demo) -> None:
     for name in killed:
         if (pid := demo.installation.airflow.pid(name)) is not None:
             os.kill(pid, signal.SIGKILL)
-    demo.output.line(f"killed Airflow's {format_list(killed)} with SIGKILL")
+    demo.output.line(f"killed Airflow's {' and '.join(killed)} with SIGKILL")
     logs = demo.installation.airflow.log_paths()
     _wait_for(demo, "the end of both", 10, lambda show: _restart_dead(demo) or None, logs)
     _wait_for(demo, "the next batch", 300, lambda show: _commits_more_than(demo, batches), logs)

@@ -17,7 +17,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from support.spark.drill_project import IN_TIERS, drill_project, run_drill
+from support.spark.drill_project import TWIN_WITH_FULL, drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -79,10 +79,10 @@ def test_a_night_of_a_restart_a_damaged_delta_a_lost_input_file_and_a_sink_that_
     3. The input file of a planned batch is gone: the stream refuses to run it. Spark alone would commit it without the
        rows of that file.
     4. The driver goes on after two slow batches of the sink.
-    5. It fails when the sink takes no files, and its successor goes on.
+    5. It fails when the sink takes no files, its successor fails too, and the third one goes on.
     """
     damage = f"{{kind: checkpoint_damage, target: {CheckpointTarget.DELTA}, damage: {FileDamage.FLIPPED}}}"
-    slow, failing = "{kind: sink_slow, times: 2, lasts: 2s}", "{kind: sink_failing, times: 1}"
+    slow, failing = "{kind: sink_slow, times: 2, lasts: 2s}", "{kind: sink_failing, times: 2}"
     with drill_project(
         tmp_path,
         inputs=flights,
@@ -114,7 +114,7 @@ def test_a_night_of_a_restart_a_damaged_delta_a_lost_input_file_and_a_sink_that_
 
     assert [each["listed_at"] - each["files_at"] >= 2 for each in slowed.landed.evidence["slow"]] == [True, True]
     assert not slowed.recovery.restarted
-    assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed"]
+    assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed", "failed"]
     assert failed.recovery.restarted
 
 
@@ -156,7 +156,7 @@ def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> No
         assert not recovery["restarted"]
 
 
-@IN_TIERS
+@TWIN_WITH_FULL
 def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_path: Path, oracle: str) -> None:
     """One after the other, in an order that is drawn from a seed. The job drops what is repeated: its output is that of
     the input without the copy."""

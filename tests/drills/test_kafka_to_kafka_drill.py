@@ -29,7 +29,7 @@ from streamwarden.stream.spec import OutputMode
 from streamwarden.units import format_count
 from streamwarden.verification.comparing.events import event_id
 from support.servers.kafka_broker import PASSWORD, Broker, broker
-from support.spark.drill_project import IN_TIERS, drill_project, run_drill
+from support.spark.drill_project import TWIN_WITH_FULL, drill_project, run_drill
 from support.spark.drivers import project
 from support.spark.every_type import EVERY_TYPE
 
@@ -58,7 +58,7 @@ def kafka() -> Iterator[Broker]:
         yield made
 
 
-@IN_TIERS
+@TWIN_WITH_FULL
 def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_event_ids(
     kafka: Broker, tmp_path: Path, oracle: str
 ) -> None:

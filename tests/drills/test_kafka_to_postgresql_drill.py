@@ -18,7 +18,7 @@ from support.oracles.sink_tables import Base
 from support.servers.kafka_broker import Broker, broker
 from support.servers.postgres_server import running
 from support.servers.spark_cluster import CALLED, Cluster, cluster
-from support.spark.drill_project import IN_TIERS, drill_project, run_drill
+from support.spark.drill_project import TWIN_WITH_FULL, drill_project, run_drill
 from support.spark.drivers import QUICK
 from support.spark.twins import assert_both_agree
 
@@ -58,7 +58,7 @@ def assert_exactly_once(run: DrillRun) -> None:
     assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
 
 
-@IN_TIERS
+@TWIN_WITH_FULL
 def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
     tmp_path: Path, kafka: Broker, base: Base, oracle: str
 ) -> None:

@@ -31,7 +31,7 @@ from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.comparing.balance import Outcome as AuditOutcome
 from support.airflow.harness import CLOCKED, Airflow, running, wait_for
-from support.airflow.installation import COUNTED, LONG, READ_EVERY, Installation
+from support.airflow.installation import COUNTED, LONG, Installation
 from support.airflow.kills import kill_at_launch, killed_restart, succeeds
 from support.airflow.live_drill import KILL_LIVE, LIVE_DRILL, WHO, answered
 from support.airflow.project import Producer, add_stream, make_project
@@ -310,7 +310,7 @@ def drillable(installation: Installation) -> DriverRecord:
 
 @pytest.mark.full  # in the first tier dags/drills/test_drill_approval rejects a run, in Airflow's own operators
 def test_a_drill_that_a_person_rejects_touches_nothing(installation: Installation, drillable: DriverRecord) -> None:
-    with installation.producer.running(every=READ_EVERY):
+    with installation.producer.running():
         rejected = answered(installation.airflow, installation.space, "Reject")
     assert rejected.status is DrillStatus.ABORTED
     assert rejected.reason == f"{WHO} rejected the drill"
@@ -323,7 +323,7 @@ def test_a_live_stream_is_drilled_after_a_person_approved_it(
 ) -> None:
     """The driver is killed, its DAG starts another one, the books balance, and the journal names who approved."""
     space, before = installation.space, drillable
-    with installation.producer.running(every=READ_EVERY):
+    with installation.producer.running():
         run = answered(installation.airflow, space, "Approve")
     state = RunState.of(run)
     assert run.passed, f"{run.reason}\n{installation.story()}"

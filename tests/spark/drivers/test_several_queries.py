@@ -128,7 +128,6 @@ def rows_of(world: Project, name: str) -> Counter[int]:
     return found
 
 
-@pytest.mark.full  # in the first tier drills/test_script_drill kills and restarts a script with two queries
 def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(world: Project) -> None:
     world.publish(3)
 

@@ -334,7 +334,7 @@ def test_the_switch_of_an_upgrade_takes_a_standby_of_the_new_version(tmp_path: P
         pair.stop()
 
 
-@pytest.mark.full  # in the first tier drills/test_script_drill has a script
+@pytest.mark.full  # in the first tier test_pool_of_standbys takes over, test_several_queries has scripts
 def test_the_standby_of_a_script_runs_the_script_in_a_session_of_its_own(tmp_path: Path) -> None:
     with project(tmp_path) as made:
         made.publish(2)

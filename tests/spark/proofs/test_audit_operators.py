@@ -386,7 +386,6 @@ def departures(streams: Streams, services: tuple[Broker, PostgreSQL]) -> tuple[S
     return on_services(streams, "flights", sink), sink
 
 
-@pytest.mark.full  # above each operator, below a topic as the source; unit/verification has a topic as the output
 def test_the_books_between_two_topics(
     streams: Streams,
     services: tuple[Broker, PostgreSQL],

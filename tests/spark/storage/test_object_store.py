@@ -67,7 +67,6 @@ fault: {{kind: kill_driver, attempts: 2, within: 2m}}
 fork: {{rewind: 7, at: {AT}}}
 steady_state: {{min_batches: 1, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
-verification: {{min_records: {RECORDS}, oracle: ORACLE}}
 """
 
 
@@ -99,10 +98,8 @@ def declare(home: Project, oracle: str) -> StreamSpec:
         "state": {"backend": "rocksdb", "shuffle_partitions": 1},
         "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": bounded.spark.conf},
     }
-    for kind, name, text in (
-        ("streams", "windows", json.dumps(declared)),
-        ("drills", "killed", DRILL.replace("ORACLE", oracle)),
-    ):
+    drill = f"{DRILL}verification: {{min_records: {RECORDS}, oracle: {oracle}}}\n"
+    for kind, name, text in (("streams", "windows", json.dumps(declared)), ("drills", "killed", drill)):
         (home.root / "config" / kind).mkdir(parents=True)
         (home.root / "config" / kind / f"{name}.yaml").write_text(text)
     with opened(home) as workspace:

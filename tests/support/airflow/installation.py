@@ -18,10 +18,6 @@ LONG = 240.0
 """Seconds after which a condition that a quiet machine fulfils in seconds counts as never fulfilled on a busy one."""
 
 
-READ_EVERY = 3.0
-"""Seconds between two files of the stream that the pages show: each batch takes processor time from all tests."""
-
-
 class Installation:
     """Airflow, the workspace it works on, and questions about the drivers."""
 
@@ -126,7 +122,7 @@ def installed(
     try:
         airflow = Airflow(root / "airflow", project, root / "data")
         airflow.env |= environment
-        with running(airflow, silent), producer.running(every=READ_EVERY):
+        with running(airflow, silent), producer.running():
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
             for dag_id in (COUNTED, *dag_ids):
                 airflow.pause(dag_id, False)

@@ -150,9 +150,10 @@ class Producer:
         folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def running(self, *, every: float) -> Iterator[None]:
-        """A file appears after each `every` seconds meanwhile, as the input of a live stream does."""
-        with repeated(lambda: self.publish(1), every=every):
+    def running(self) -> Iterator[None]:
+        """A file appears every three seconds meanwhile, as the input of a live stream does. Each batch takes processor
+        time from all tests."""
+        with repeated(lambda: self.publish(1), every=3.0):
             yield
 
     def publish(self, files: int, rows: int = 20) -> None:

@@ -49,7 +49,7 @@ recovery: {{target: 8m, deadline: 8m}}
 verification: {{min_records: {min_records}, oracle: {oracle}}}
 """
 
-IN_TIERS = pytest.mark.parametrize("oracle", ["job", pytest.param("auto", marks=pytest.mark.full)])
+TWIN_WITH_FULL = pytest.mark.parametrize("oracle", ["job", pytest.param("auto", marks=pytest.mark.full)])
 """Judges a drill by the job's oracle, and with `--full` by a twin as well. In the first tier test_standard_drills and
 test_twin have drills with a twin."""
 

@@ -117,21 +117,33 @@ def survive(project: Project, specs: Iterable[StreamSpec], *, after: int = 2) ->
         planned, committed = newest(spec.checkpoint, "offsets"), newest(spec.checkpoint, "commits")
         # A kill that came just after the commit counts for nothing: once more.
         cut[backend] = planned if planned > committed else kill_in_mid_batch(project, spec, after=committed)
-    second = [project.start(spec) for spec in mine.values()]
-    for driver in second:
-        assert project.await_end(driver).kind is ExitKind.COMPLETED, project.log(driver)
+    _complete(project, mine.values())
     return Survivors(project, mine, cut)
 
 
+def _complete(project: Project, specs: Iterable[StreamSpec]) -> None:
+    """Run all specs at once, each to the end of its input."""
+    for driver in [project.start(spec) for spec in specs]:
+        assert project.await_end(driver).kind is ExitKind.COMPLETED, project.log(driver)
+
+
 def brought_to_end(
-    request: pytest.FixtureRequest, project: Project, specs: Sequence[StreamSpec], *, after: int = 2
+    request: pytest.FixtureRequest,
+    project: Project,
+    specs: Sequence[StreamSpec],
+    *,
+    after: int = 2,
+    in_drivers: bool = False,
 ) -> Survivors:
-    """`survive` with `--full`. In the first tier each runs to its end undisturbed, in the session of the tests:
-    the drills kill with state of Spark's own operators, test_state_evolution with that of a processor."""
+    """`survive` with `--full`. In the first tier each runs to its end undisturbed, in the session of the tests or in a
+    driver: the drills kill with state of Spark's own operators, test_state_evolution with that of a processor."""
     if request.config.getoption("--full"):
         return survive(project, specs, after=after)
-    spark = request.getfixturevalue("spark")
     mine = {spec.state.backend: spec for spec in specs}
+    if in_drivers:
+        _complete(project, specs)
+        return Survivors(project, mine, {})
+    spark = request.getfixturevalue("spark")
     return Survivors(project, mine, {}, {backend: run_in(spark, spec) for backend, spec in mine.items()})
 
 

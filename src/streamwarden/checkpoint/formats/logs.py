@@ -25,7 +25,6 @@ from streamwarden.checkpoint.formats.layout import (
 )
 from streamwarden.checkpoint.spark_version import COMMIT_LOG, OFFSET_LOG
 from streamwarden.errors import CheckpointError, InputGone
-from streamwarden.units import format_list
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,9}")
@@ -178,7 +177,7 @@ def require_range(checkpoint: Location, batch: int) -> None:
     wanted = [number for number in (batch - 1, batch) if number >= 0]
     if all(number in kept for number in wanted):
         return
-    expected = format_list(f"{OFFSETS}/{number}" for number in wanted)
+    expected = " and ".join(f"{OFFSETS}/{number}" for number in wanted)
     if kept and wanted[0] < min(kept):
         raise InputGone(
             f"the record of what batch {batch} read has been purged: the offset log begins at {min(kept)}",

@@ -6,8 +6,6 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Final
 
-from streamwarden.units import format_list
-
 _NAMED: Final = 3
 
 
@@ -72,7 +70,7 @@ class Outside:
     def _others(self) -> str:
         """What else may have written the changed files."""
         drivers = [f"the drivers of {_some(self.beside)}"] if self.beside else []
-        return format_list([*drivers, *(["the drill's own commands"] if self.commands else [])])
+        return " and ".join([*drivers, *(["the drill's own commands"] if self.commands else [])])
 
     def unproven(self) -> Iterator[str]:
         """What no comparison shows, each in words."""
